@@ -1,0 +1,1 @@
+"""The service: API, worker, steps, decisions, command line."""

@@ -1,0 +1,1 @@
+"""The study file: its models, and how one is read from disk."""

@@ -1,0 +1,1 @@
+"""The frozen evaluator: bundle, collection, scores, statistics."""

@@ -1,0 +1,1 @@
+"""Evaluator programs: run inside an evaluate attempt, in isolated mode, from a frozen bundle."""

@@ -1,0 +1,1 @@
+"""Programs that run inside a trial, and the contract they run under."""

@@ -1,0 +1,1 @@
+"""The record of every study: states, records, entries, tables, and the artifact store."""

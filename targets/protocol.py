@@ -1,0 +1,203 @@
+"""What every target is: the contract between the controller and the places where attempts run."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from ledger.records import AttemptKind, IntermediateValue, Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one attempt may use. Enforced on the target's side, since the worker may be dead."""
+
+    timeout_s: float
+    """Wall time from the start of the program to its forced end."""
+    stall_s: float | None = None
+    """Ended when it neither reports nor logs for this long; None: never."""
+    grace_s: float = 10.0
+    """From a cooperative stop request, or SIGTERM at the deadline, to SIGKILL."""
+    cpus: float = 1.0
+    memory_bytes: int | None = None
+    gpu_ids: tuple[str, ...] = ()
+    log_bytes: int = 16 * 1024 * 1024
+    """Head and tail of the log are kept, the middle is dropped beyond this."""
+    report_bytes: int = 64 * 1024 * 1024
+    output_bytes: int | None = None
+    """Checked by the collector; a target that can, enforces it while running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What to execute. `{python}` and `{name}` of an input in argv are replaced by their path."""
+
+    argv: tuple[str, ...]
+    python: str
+    """The interpreter (or image entry) that `{python}` stands for."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_input: str | None = None
+    """Name of the input whose tree is copied into the writable working directory."""
+    run_in: str | None = None
+    """Name of the input to use, read-only, as the working directory; excludes working_input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSpec:
+    """One attempt, fully pinned."""
+
+    name: str
+    """`arl-<attempt id>`: deterministic, so that a launch can be repeated after a crash."""
+    owner: str
+    """The ledger's id: who may adopt or reap this attempt."""
+    kind: AttemptKind
+    program: Program
+    inputs: Mapping[str, str]
+    """Mount name to tree digest; read-only for the program."""
+    document: Mapping[str, Json]
+    """Written as the program's params.json (see inner_trials.contract); the target adds the
+    paths it knows under `inputs`, `output` and `workspace`."""
+    limits: Limits
+    egress: bool = False
+    answerer: Program | None = None
+    """Evaluate attempts in `answers` mode: the candidate's program, run without labels, bundle
+    or network, its stdin and stdout connected to the evaluator's answer channel."""
+    answerer_inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+class ExitCause(StrEnum):
+    """Why an attempt's program is no longer running."""
+
+    EXITED = "exited"
+    """By itself; the exit code tells the rest."""
+    DEADLINE = "deadline"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+    """It ended after a cooperative stop request, within the grace period."""
+    KILLED = "killed"
+    """The controller asked for it."""
+    OUT_OF_MEMORY = "out_of_memory"
+    TOO_MANY_PROCESSES = "too_many_processes"
+    LAUNCH_FAILED = "launch_failed"
+    """It never ran: no such program, no permission, no space."""
+    LOST = "lost"
+    """The target lost it (its supervisor or engine died); infrastructure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    cause: ExitCause
+    code: int | None
+    """Exit status; negative for a signal; None if it never ran or is unknown."""
+    detail: str = ""
+    """One line for a person, control characters stripped."""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    max_rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    values: tuple[IntermediateValue, ...]
+    """Reported since the cursor, in order; at most a few thousand per call."""
+    cursor: str
+    """Pass it to the next observe; opaque, starts as the empty string."""
+    more: bool = False
+    """More values are waiting: observe again before treating the attempt as drained."""
+    rejected: int = 0
+    """Lines since the cursor that were not a report and were skipped."""
+    exit: Exit | None = None
+    """Set once nothing of the attempt runs any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    data: bytes
+    offset: int
+    """Of the first byte of data."""
+    size: int
+    """Of the whole log now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    handle: str
+    name: str
+    running: bool
+
+
+class OutputReader(Protocol):
+    """The files an attempt left, for the collector, as a directory on this machine."""
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the attempt's output directory; hostile content until collected."""
+        ...
+
+
+class Target(Protocol):
+    """Somewhere attempts run. Methods may be called from several threads.
+
+    Every method raises ledger.errors.TargetUnavailable when the place itself cannot be reached,
+    and may raise ledger.errors.DiskFull.
+    """
+
+    name: str
+
+    def launch(self, spec: AttemptSpec) -> str:
+        """Start the attempt and return its handle. Idempotent on `spec.name`: if it was started
+        before, running or ended, return the handle of that one and start nothing."""
+        ...
+
+    def wait(self, handles: Collection[str], timeout_s: float) -> set[str]:
+        """Block until one of `handles` may have news (values or an exit), `interrupt` is called,
+        or the time is over. Returns those with news; empty on interrupt and time-out."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make the current (or next) wait return at once. Callable from any thread."""
+        ...
+
+    def observe(self, handle: str, *, cursor: str) -> Observation:
+        """Values since `cursor` and, once ended, the exit. An unknown handle is a LOST exit."""
+        ...
+
+    def request_stop(self, handle: str) -> None:
+        """Ask the program to save and leave; it sees this at its next report. After
+        Limits.grace_s the target kills it. Idempotent; nothing happens to an ended one."""
+        ...
+
+    def kill(self, handle: str) -> None:
+        """End it and everything it started. When this returns, or soon after (observe says),
+        nothing of it runs; its outputs survive. Idempotent."""
+        ...
+
+    def outputs(self, handle: str) -> OutputReader:
+        """The output directory. Raises Conflict while anything of the attempt still runs."""
+        ...
+
+    def score(self, handle: str) -> bytes:
+        """What an ended prepare or evaluate attempt wrote on its score channel, at most
+        inner_trials.contract.SCORE_BYTES + 1 bytes (one more than allowed tells it was cut)."""
+        ...
+
+    def read_log(self, handle: str, *, offset: int, limit: int) -> LogChunk:
+        """Bytes of its combined output. Works while it runs and after it ended, until release."""
+        ...
+
+    def release(self, handle: str) -> None:
+        """Delete what is left of an ended attempt, except its log. Idempotent."""
+        ...
+
+    def list_owned(self, owner: str) -> Sequence[Found]:
+        """Every attempt of `owner` not released yet: to adopt and to reap orphans."""
+        ...
+
+    def fingerprint(self, program: Program) -> str:
+        """What of the environment may change a result (interpreter, platform, image digest):
+        one short text, part of the comparison family."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections. Attempts go on running."""
+        ...
