@@ -1,0 +1,41 @@
+# Everything starts here: each target sets up what it needs (scripts/setup.sh) and then runs one command.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format bench gpu-check clean
+
+PY := .venv/bin/python
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+setup:  ## create .venv and install ARL into it (instant when nothing changed)
+	@bash scripts/setup.sh
+
+demo: setup  ## train, search, replay and promote a small model in ./demo (about 5 minutes, no root)
+	@bash scripts/demo.sh
+
+test: setup  ## everything CI runs, except what is marked slow
+	@bash scripts/services.sh
+	@$(PY) scripts/check.py
+
+test-all: setup  ## the same with the full matrices (slow)
+	@bash scripts/services.sh
+	@$(PY) scripts/check.py --slow
+
+lint: setup  ## style, formatting, types and import contracts, no tests
+	@$(PY) scripts/check.py --only lint
+
+format: setup  ## let ruff rewrite what it can
+	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
+
+bench: setup  ## no-op trials: serial, parallel, growth (add PEERS=1 for the other systems)
+	@mkdir -p benchmarks/results
+	@$(PY) -m benchmarks.noop --trials 200 --json benchmarks/results/noop.json $(if $(PEERS),--peers,)
+
+gpu-check: setup  ## train on a GPU and compare with a plain TRL script (under 8 minutes)
+	@$(PY) scripts/gpu_check.py
+
+clean:  ## remove everything the other targets made
+	rm -rf .venv .bench demo build dist benchmarks/results
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
