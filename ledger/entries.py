@@ -37,6 +37,10 @@ class StudySubmitted:
     comparison: str
     seed: int
     actor: str
+    secret_digest: str = ""
+    """sha256 of the study's secret; filled in by `ledger.writes.create_study`."""
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    """Limit by resource, the limited ones only; filled in by `ledger.writes.create_study`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +178,7 @@ class AttemptExited:
     """Negative: the signal that ended it. None where unknown."""
     cause: str
     """The target's word for it: exited, deadline, stalled, killed, out_of_memory, ..."""
+    detail: str = ""
     wall_s: float
     cpu_s: float
     max_rss_bytes: int

@@ -1,0 +1,222 @@
+"""The ledger's database: how it is opened, its two session types, and its clock."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+
+from ledger.errors import InvalidInput, LedgerUnavailable
+from ledger.failures import translated_errors
+from ledger.schema import check_revision, create_schema
+from ledger.statements import Row, Statement
+
+BUSY_TIMEOUT_S: Final = 30.0
+_WRITES: Final = "arl_writes"
+
+# WAL with FULL syncs the log at every commit: a commit that returned survives a power cut.
+# No mmap: its pages count as the worker's memory, and an I/O error would be a SIGBUS.
+_PRAGMAS: Final = (
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA cache_size=-16000",
+    "PRAGMA mmap_size=0",
+)
+
+
+class ReadSession:
+    """One consistent view of the database. Reads take it; it cannot be handed to a write."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.dialect = connection.dialect
+        self._cursor = connection.connection.cursor()
+        self._now: float | None = None
+
+    def now(self) -> float:
+        """Seconds since the epoch on the database's clock, read once per session."""
+        if self._now is None:
+            if self.dialect.name == "sqlite":
+                self._now = time.time()  # SQLite's clock is this machine's.
+            else:
+                clock = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+                self._now = float(self.connection.execute(clock).scalar_one())
+        return self._now
+
+    def fetch(
+        self, statement: Statement, parameters: Mapping[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Every row of a compiled SELECT, on the driver's own cursor."""
+        self._cursor.execute(statement.text(self.dialect), cast("Any", parameters or {}))
+        return list(self._cursor.fetchall())
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+class WriteSession(ReadSession):
+    """One write transaction: everything in it is committed durably, or nothing is."""
+
+    def run(self, statement: Statement, rows: Sequence[Row]) -> int:
+        """Execute once per row; the number of database rows changed in all."""
+        sql = statement.text(self.dialect)
+        if len(rows) == 1:
+            self._cursor.execute(sql, cast("Any", rows[0]))
+        else:
+            self._cursor.executemany(sql, cast("Any", rows))
+        return self._cursor.rowcount
+
+
+class Ledger:
+    """An open ledger. Safe to share between threads; every session is its own transaction."""
+
+    def __init__(self, engine: Engine, where: str) -> None:
+        self._engine = engine
+        self._writer = engine.execution_options(**{_WRITES: True})
+        self._reader = engine
+        if engine.dialect.name == "postgresql":
+            self._reader = engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+        self._driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
+        self.where = where
+        """The database's file or address, for people; never with a password."""
+        self.id = self._read_id()
+
+    @contextmanager
+    def read(self) -> Iterator[ReadSession]:
+        """A consistent view that never waits for a writer. Raises LedgerUnavailable."""
+        with translated_errors(self.where, self._driver_error), self._reader.begin() as connection:
+            session = ReadSession(connection)
+            yield session
+            session.close()
+
+    @contextmanager
+    def write(self) -> Iterator[WriteSession]:
+        """One transaction: committed at the end of the block, rolled back when it raises.
+
+        On SQLite it waits for its turn up to BUSY_TIMEOUT_S before the block starts. Raises
+        DiskFull, LedgerUnavailable; after the latter on a lost connection the commit may or
+        may not have happened, so what was written must be read again, not repeated.
+        """
+        with translated_errors(self.where, self._driver_error), self._writer.begin() as connection:
+            session = WriteSession(connection)
+            yield session
+            session.close()
+
+    def now(self, session: ReadSession) -> float:
+        """Seconds since the epoch on the database's clock."""
+        return session.now()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _read_id(self) -> str:
+        with self.read() as session:
+            found = session.connection.execute(text("SELECT id FROM ledger")).scalars().all()
+        if len(found) != 1:
+            raise LedgerUnavailable(
+                f"{self.where} should hold one ledger id and holds {len(found)}: restore a backup"
+            )
+        return str(found[0])
+
+
+def open_ledger(url_or_path: str | Path, *, create: bool) -> Ledger:
+    """Open the ledger of a SQLite file or a database URL; with `create`, make it when missing.
+
+    Raises:
+        LedgerUnavailable: it does not exist, cannot be reached, or is not an ARL ledger.
+        LedgerTooNew, LedgerTooOld: it was written by another version of ARL.
+    """
+    url = ledger_url(url_or_path)
+    engine, where = connect(url, create=create)
+    driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
+    try:
+        with translated_errors(where, driver_error):
+            if create:
+                create_schema(engine.execution_options(**{_WRITES: True}))
+            check_revision(engine, where)
+        return Ledger(engine, where)
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+def ledger_url(url_or_path: str | Path) -> URL:
+    """The database URL of a path or URL. Raises InvalidInput for other databases."""
+    written = str(url_or_path)
+    if "://" not in written:
+        return URL.create("sqlite", database=str(Path(written).absolute()))
+    url = make_url(written)
+    backend = url.get_backend_name()
+    if backend == "postgres":
+        url, backend = url.set(drivername="postgresql"), "postgresql"
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite" or not url.database or url.database == ":memory:":
+        raise InvalidInput(
+            f"ledger: {url.render_as_string()} is neither a SQLite file nor PostgreSQL; "
+            "write a path, or postgresql://user@host/database"
+        )
+    return url
+
+
+def connect(url: URL, *, create: bool) -> tuple[Engine, str]:
+    """An engine with ARL's connection settings, and the database's name for people."""
+    if url.get_backend_name() == "sqlite":
+        return _connect_sqlite(Path(url.database or ""), create=create)
+    try:
+        engine = create_engine(url, pool_size=4, max_overflow=28, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise LedgerUnavailable(
+            "PostgreSQL ledgers need the driver: pip install 'arl[postgres]'"
+        ) from error
+    return engine, url.render_as_string(hide_password=True)
+
+
+def _connect_sqlite(path: Path, *, create: bool) -> tuple[Engine, str]:
+    if create:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.exists():
+        raise LedgerUnavailable(f"there is no ledger at {path}: `arl run` or `arl init` makes one")
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={
+            "timeout": BUSY_TIMEOUT_S,
+            "isolation_level": None,
+            "check_same_thread": False,
+            "cached_statements": 256,
+        },
+        pool_size=4,
+        max_overflow=28,
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        _set_wal(connection)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A deferred transaction that turns to writing may fail at once; an immediate one waits.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine, str(path)
+
+
+def _set_wal(connection: Any) -> None:
+    """Turn on WAL; it is kept in the file, and the busy timeout does not cover the change."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

@@ -1,0 +1,96 @@
+"""What each entry changes in the tables. Rebuilding the rows from the entries runs this too."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from ledger.entries import (
+    ArtifactRecorded,
+    AttemptEnded,
+    AttemptExited,
+    AttemptLaunching,
+    AttemptStarted,
+    BudgetChanged,
+    CandidatePromoted,
+    CandidateProposed,
+    CommandApplied,
+    Entry,
+    FamilyMoved,
+    FamilyOpened,
+    HoldoutUsed,
+    InputsFrozen,
+    ProposalsMade,
+    StudyMoved,
+    TrialDecided,
+    TrialEnded,
+    TrialEvaluated,
+    TrialServed,
+    ValuesReported,
+)
+from ledger.errors import InvalidInput
+from ledger.project_attempts import (
+    project_artifact,
+    project_ended_attempt,
+    project_exit,
+    project_launch,
+    project_start,
+    project_values,
+)
+from ledger.project_studies import (
+    project_budget,
+    project_command,
+    project_family_move,
+    project_family_opened,
+    project_holdout_use,
+    project_inputs,
+    project_move,
+    project_proposals,
+)
+from ledger.project_trials import (
+    project_decision,
+    project_end,
+    project_evaluation,
+    project_proposed,
+    project_served,
+)
+from ledger.projection import Projection
+
+_Projector: TypeAlias = Callable[[Any, Projection], None]
+
+
+def _nothing(_entry: CandidatePromoted, _to: Projection) -> None:
+    """The incumbent's row is projected from the service chain's `incumbent_set`."""
+
+
+_PROJECTORS: Final[Mapping[type, _Projector]] = {
+    StudyMoved: project_move,
+    InputsFrozen: project_inputs,
+    CommandApplied: project_command,
+    BudgetChanged: project_budget,
+    ProposalsMade: project_proposals,
+    FamilyOpened: project_family_opened,
+    HoldoutUsed: project_holdout_use,
+    FamilyMoved: project_family_move,
+    CandidatePromoted: _nothing,
+    CandidateProposed: project_proposed,
+    TrialEvaluated: project_evaluation,
+    TrialDecided: project_decision,
+    TrialServed: project_served,
+    TrialEnded: project_end,
+    AttemptLaunching: project_launch,
+    AttemptStarted: project_start,
+    ValuesReported: project_values,
+    AttemptExited: project_exit,
+    AttemptEnded: project_ended_attempt,
+    ArtifactRecorded: project_artifact,
+}
+
+
+def project(entry: Entry, to: Projection) -> None:
+    """Queue the row changes of one entry. Raises IllegalTransition, BudgetExceeded,
+    InvalidInput; a move that the row's present state refuses shows in `Projection.apply`."""
+    projector = _PROJECTORS.get(type(entry))
+    if projector is None:
+        raise InvalidInput(
+            f"entry {entry.kind}: only create_study, claim_study and append_service write it"
+        )
+    projector(entry, to)

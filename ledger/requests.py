@@ -1,0 +1,120 @@
+"""Rows that others than a study's worker write: commands, idempotency keys, access tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import insert, select, text
+
+from ledger.database import WriteSession
+from ledger.digests import canonical_json
+from ledger.errors import Conflict, NotFound
+from ledger.records import CommandVerb, Json
+from ledger.statements import Row, Statement, guarded_update, insert_row
+from ledger.tables import Base
+
+_TABLES: Final = Base.metadata.tables
+_COMMANDS: Final = _TABLES["commands"]
+_STUDIES: Final = _TABLES["studies"]
+_KEYS: Final = _TABLES["idempotency_keys"]
+
+_INSERT_KEY: Final = Statement(
+    text(
+        "INSERT INTO idempotency_keys (key, request_digest, status, response, created_at) "
+        "VALUES (:key, :request_digest, NULL, NULL, :created_at) ON CONFLICT (key) DO NOTHING"
+    )
+)
+_FINISH_KEY: Final = guarded_update(_KEYS, "status", "response", key="key")
+_INSERT_TOKEN: Final = insert_row(_TABLES["tokens"])
+_REVOKE_TOKEN: Final = guarded_update(_TABLES["tokens"], "revoked_at")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What an earlier request with the same key was answered; None while it still runs."""
+
+    status: int | None
+    response: str | None
+
+
+def insert_command(
+    session: WriteSession,
+    study_id: str,
+    verb: CommandVerb,
+    arguments: Mapping[str, Json],
+    actor: str,
+) -> int:
+    """Ask something of a study; its worker applies it. Returns the command's id.
+
+    Raises:
+        NotFound: there is no such study.
+    """
+    known = select(_STUDIES.c.id).where(_STUDIES.c.id == study_id)
+    if session.connection.execute(known).first() is None:
+        raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
+    result = session.connection.execute(
+        insert(_COMMANDS)
+        .values(
+            study_id=study_id,
+            verb=str(verb),
+            arguments=canonical_json(dict(arguments)),
+            actor=actor,
+            state="pending",
+            detail="",
+            created_at=session.now(),
+        )
+        .returning(_COMMANDS.c.id)
+    )
+    return int(result.scalar_one())
+
+
+def claim_idempotency_key(
+    session: WriteSession, key: str, request_digest: str
+) -> StoredAnswer | None:
+    """Reserve a key for this request: None when it is new, else what the first one was answered.
+
+    Raises:
+        Conflict: the key was used for a different request.
+    """
+    row: Row = {"key": key, "request_digest": request_digest, "created_at": session.now()}
+    if session.run(_INSERT_KEY, [row]) == 1:
+        return None
+    query = select(_KEYS.c.request_digest, _KEYS.c.status, _KEYS.c.response)
+    found = session.connection.execute(query.where(_KEYS.c.key == key)).one()
+    if found[0] != request_digest:
+        raise Conflict(f"idempotency key {key}: it was used for another request; use a new one")
+    return StoredAnswer(found[1], found[2])
+
+
+def finish_idempotency_key(session: WriteSession, key: str, status: int, response: str) -> None:
+    """Keep the answer for later requests with the same key."""
+    if session.run(_FINISH_KEY, [{"by_key": key, "status": status, "response": response}]) != 1:
+        raise NotFound(f"idempotency key {key} was never claimed")
+
+
+def add_token(
+    session: WriteSession,
+    token_id: str,
+    *,
+    name: str,
+    digest: str,
+    scopes: str,
+    expires_at: float | None,
+) -> None:
+    """Store an access token by its sha256; the token itself is never written."""
+    row: Row = {
+        "id": token_id,
+        "name": name,
+        "digest": digest,
+        "scopes": scopes,
+        "created_at": session.now(),
+        "expires_at": expires_at,
+        "revoked_at": None,
+    }
+    session.run(_INSERT_TOKEN, [row])
+
+
+def revoke_token(session: WriteSession, token_id: str) -> None:
+    """From now on the token opens nothing. Raises NotFound."""
+    if session.run(_REVOKE_TOKEN, [{"by_id": token_id, "revoked_at": session.now()}]) != 1:
+        raise NotFound(f"no token has the id {token_id}")

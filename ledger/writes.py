@@ -1,0 +1,233 @@
+"""The only door to changing the ledger: entries with their row changes, leases, requests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import bindparam, func, select
+
+from ledger.budgets import BudgetAccount
+from ledger.chain import GENESIS, SERVICE_CHAIN
+from ledger.database import WriteSession
+from ledger.digests import canonical_json, sha256_hex
+from ledger.entries import CandidatePromoted, Entry, HoldoutUsed, IncumbentSet, StudySubmitted
+from ledger.errors import BudgetExceeded, Conflict, InvalidInput, StaleFence
+from ledger.projection import Projection, printable
+from ledger.projections import project
+from ledger.records import Json, Resource
+from ledger.requests import (
+    StoredAnswer,
+    add_token,
+    claim_idempotency_key,
+    finish_idempotency_key,
+    insert_command,
+    revoke_token,
+)
+from ledger.sealing import Head, append_entries
+from ledger.statements import Row, Statement, insert_row
+from ledger.states import StudyState
+from ledger.study_heads import (
+    advance_service,
+    advance_study,
+    claim_study,
+    lock_service,
+    lock_study,
+    release_lease,
+    renew_lease,
+)
+from ledger.tables import Base
+
+__all__ = [
+    "StoredAnswer",
+    "add_token",
+    "append_service",
+    "claim_idempotency_key",
+    "claim_study",
+    "create_study",
+    "finish_idempotency_key",
+    "insert_command",
+    "record",
+    "release_lease",
+    "renew_lease",
+    "revoke_token",
+]
+
+_INCUMBENTS: Final = Base.metadata.tables["incumbents"]
+_USES: Final = Base.metadata.tables["holdout_uses"]
+
+_INSERT_STUDY: Final = insert_row(Base.metadata.tables["studies"])
+_INSERT_INCUMBENT: Final = insert_row(_INCUMBENTS)
+_LATEST_INCUMBENT: Final = Statement(
+    select(_INCUMBENTS.c.seq, _INCUMBENTS.c.candidate_id, _INCUMBENTS.c.study_id)
+    .where(_INCUMBENTS.c.model == bindparam("model"))
+    .order_by(_INCUMBENTS.c.seq.desc())
+    .limit(1)
+)
+_USES_SO_FAR: Final = Statement(
+    select(func.count()).where(_USES.c.bundle_digest == bindparam("bundle_digest"))
+)
+
+
+def create_study(
+    session: WriteSession,
+    study_id: str,
+    *,
+    spec: Mapping[str, Json],
+    secret: str,
+    budgets: Mapping[Resource, float | None],
+    entry: StudySubmitted,
+) -> None:
+    """Write a new study in state `submitted` with its budgets and its chain's first entry.
+
+    `entry.spec_digest` must be the digest of `spec`'s canonical JSON (digests.json_digest).
+
+    Raises:
+        InvalidInput: it is not, or a budget is negative.
+        Conflict: the id is taken.
+    """
+    limits = {resource: limit for resource, limit in budgets.items() if limit is not None}
+    for resource, limit in limits.items():
+        if not 0 <= limit < float("inf"):
+            raise InvalidInput(f"budget.{resource}: {limit} is not a number from 0 upwards")
+    spec_text = canonical_json(dict(spec))
+    if sha256_hex(spec_text.encode()) != entry.spec_digest:
+        raise InvalidInput("spec_digest: it is not the digest of the spec's canonical JSON")
+    sealed = replace(
+        entry,
+        secret_digest=sha256_hex(secret.encode()),
+        budgets={str(resource): float(limit) for resource, limit in limits.items()},
+    )
+    now = session.now()
+    # Budgets and entries refer to the study's row, and its head is known before they are.
+    row: dict[str, int | float | str | bytes | None] = {
+        "id": study_id,
+        "name": entry.name,
+        "state": StudyState.SUBMITTED,
+        "reason": None,
+        "detail": "",
+        "paused_by": None,
+        "paused_from": None,
+        "spec": spec_text,
+        "spec_digest": entry.spec_digest,
+        "bundle_digest": entry.bundle_digest,
+        "comparison": entry.comparison,
+        "inputs": "{}",
+        "secret": secret,
+        "seed": entry.seed,
+        "active_s": 0.0,
+        "fence": 0,
+        "lease_owner": None,
+        "lease_expires_at": None,
+        "created_at": now,
+        "ended_at": None,
+    }
+    head = append_entries(session, study_id, Head(0, GENESIS), [sealed], now)
+    row["head_seq"], row["head_digest"] = head.seq, head.digest
+    session.run(_INSERT_STUDY, [row])
+    BudgetAccount.open(session, study_id, limits)
+
+
+def record(
+    session: WriteSession,
+    study_id: str,
+    fence: int,
+    entries: Sequence[Entry],
+    *,
+    active_s: float | None = None,
+) -> None:
+    """Write entries and their row changes, all or nothing, if `fence` is still the study's.
+
+    `active_s` is the study's total wall time so far, pauses excluded.
+
+    Raises:
+        NotFound: there is no such study.
+        StaleFence: another worker drives it now.
+        IllegalTransition: a row is not in the state that its entry moves it from.
+        BudgetExceeded: a reservation does not fit, or the bundle's holdout budget is spent.
+        Conflict: something was recorded before, or another promotion came first.
+        InvalidInput: an entry contradicts itself.
+    """
+    study = lock_study(session, study_id)
+    if study.fence != fence:
+        raise StaleFence(f"study {study_id}: fence {fence} is stale, {study.fence} holds it now")
+    at = session.now()
+    projection = Projection(session, study_id, at)
+    for entry in entries:
+        if isinstance(entry, HoldoutUsed):
+            projection.apply()
+            _check_holdout(session, entry)
+        project(entry, projection)
+    if active_s is not None:
+        projection.budgets.set_used(Resource.WALL_S, active_s)
+    projection.finish()
+    head = append_entries(session, study_id, study.head, entries, at)
+    advance_study(session, study_id, fence, head, active_s)
+    promoted = [entry for entry in entries if isinstance(entry, CandidatePromoted)]
+    if promoted:
+        append_service(session, [_pointer(entry, study_id) for entry in promoted])
+
+
+def append_service(session: WriteSession, entries: Sequence[IncumbentSet]) -> None:
+    """Append to the service chain and move the models' incumbent pointers, first come first
+    served.
+
+    Raises:
+        Conflict: another candidate took that place in a model's history; the message names it.
+    """
+    head = lock_service(session)
+    at = session.now()
+    for entry in entries:
+        insert_incumbent(session, entry, at)
+    advance_service(session, append_entries(session, SERVICE_CHAIN, head, entries, at))
+
+
+def insert_incumbent(session: WriteSession, entry: IncumbentSet, at: float) -> None:
+    """Compare and set: the new pointer is the next in its model's history, or Conflict."""
+    latest = session.fetch(_LATEST_INCUMBENT, {"model": entry.model})
+    present = latest[0][0] if latest else 0
+    if entry.seq != present + 1:
+        holder = f"candidate {latest[0][1]} of study {latest[0][2]}" if latest else "none"
+        raise Conflict(
+            f"model {entry.model}: its incumbent is number {present} ({holder}) now, so "
+            f"{entry.candidate_id} may not become number {entry.seq}"
+        )
+    row: Row = {
+        "model": entry.model,
+        "seq": entry.seq,
+        "candidate_id": entry.candidate_id,
+        "study_id": entry.study_id,
+        "family_id": entry.family_id,
+        "comparison": entry.comparison,
+        "approver": entry.approver,
+        "note": printable(entry.note),
+        "created_at": at,
+    }
+    session.run(_INSERT_INCUMBENT, [row])
+
+
+def _pointer(entry: CandidatePromoted, study_id: str) -> IncumbentSet:
+    return IncumbentSet(
+        model=entry.model,
+        seq=entry.incumbent_seq,
+        candidate_id=entry.candidate_id,
+        study_id=study_id,
+        family_id=entry.family_id,
+        comparison=entry.comparison,
+        approver=entry.approver,
+        note="",
+    )
+
+
+def _check_holdout(session: WriteSession, entry: HoldoutUsed) -> None:
+    """Fail closed: a use needs the next number, within the bundle's limit."""
+    if entry.use > entry.limit:
+        raise BudgetExceeded(
+            f"holdout of bundle {entry.bundle_digest[:12]}: all {entry.limit} uses are spent; "
+            "raise evaluator.holdout_budget knowingly, or make a new holdout split"
+        )
+    used = session.fetch(_USES_SO_FAR, {"bundle_digest": entry.bundle_digest})[0][0]
+    if entry.use != used + 1:
+        raise Conflict(
+            f"holdout of bundle {entry.bundle_digest[:12]}: {used} uses are recorded, so the "
+            f"next is {used + 1}, not {entry.use}"
+        )
