@@ -1,0 +1,104 @@
+"""ARL's side of the no-op benchmark: a study file, `arl run`, the times in its ledger."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ARL = Path(sys.executable).parent / "arl"
+SEARCH_ENDS = "SELECT ended_at FROM trials WHERE kind = 'search' AND state = 'complete' ORDER BY 1"
+
+
+@dataclass
+class Run:
+    """One study: when each search trial ended, and what the worker weighed meanwhile."""
+
+    ended_s: list[float]
+    """Wall clock, ascending."""
+    rss: list[tuple[float, int]] = field(default_factory=list)
+    """(wall clock, resident bytes of `arl run`)"""
+
+
+def write_study(folder: Path, *, trials: int, parallel: int) -> Path:
+    """Two /bin/sh processes a trial: one does nothing, the other writes a score."""
+    bundle = folder / "bundle"
+    bundle.mkdir(parents=True)
+    score = """printf '{"metrics":{"score":0.5}}' >/dev/fd/$ARL_SCORE_FD\n"""
+    (bundle / "score.sh").write_text(score)
+    for split in ("search", "holdout"):
+        (bundle / f"{split}.jsonl").write_text("".join(f'{{"item": {i}}}\n' for i in range(4)))
+    study = {
+        "name": "noop",
+        "objective": {"metric": "score", "direction": "maximize"},
+        "program": {"kind": "command", "argv": ["/bin/sh", "-c", ":"]},
+        "space": {"x": {"type": "float", "low": 0.0, "high": 1.0}},
+        "evaluator": {
+            "bundle": "bundle",
+            "argv": ["/bin/sh", "{bundle}/score.sh"],
+            "splits": {"search": "search.jsonl", "holdout": "holdout.jsonl"},
+            "metrics": {"score": {"low": 0.0, "high": 1.0}},
+            "requires_model": False,
+        },
+        "parallel": parallel,
+        "budget": {"trials": trials},
+    }
+    path = folder / "study.yaml"
+    path.write_text(json.dumps(study, indent=1))  # JSON is YAML
+    return path
+
+
+def sample_rss(pid: int, into: list[tuple[float, int]], stop: threading.Event) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    while not stop.wait(0.1):
+        with contextlib.suppress(OSError):
+            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            into.append((time.time(), resident * page))
+
+
+def run_study(folder: Path, *, trials: int, parallel: int = 1) -> Run:
+    """Run a no-op study through the command line. Raises RuntimeError when it fails."""
+    study = write_study(folder, trials=trials, parallel=parallel)
+    home = folder / "home"
+    environment = {
+        **os.environ,
+        "ARL_HOME": str(home),
+        "ARL_LEDGER": f"sqlite:///{home / 'ledger.db'}",
+        "ARL_CPUS": str(parallel),
+    }
+    log = folder / "arl.log"
+    run = Run([])
+    stop = threading.Event()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(ARL), "run", str(study), "--json"], env=environment, stdout=output, stderr=output
+        )
+        watcher = threading.Thread(target=sample_rss, args=(process.pid, run.rss, stop))
+        watcher.start()
+        code = process.wait()
+        stop.set()
+        watcher.join()
+    with contextlib.closing(sqlite3.connect(home / "ledger.db")) as ledger:
+        run.ended_s = [row[0] for row in ledger.execute(SEARCH_ENDS)]
+    end_supervisor(home)
+    if code != 0 or len(run.ended_s) < trials:
+        tail = log.read_text(errors="replace")[-2000:]
+        raise RuntimeError(f"arl run: exit {code}, {len(run.ended_s)} of {trials} trials\n{tail}")
+    shutil.rmtree(folder)
+    return run
+
+
+def end_supervisor(home: Path) -> None:
+    """The supervisor outlives `arl run` by design; the benchmark leaves nothing behind."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if str(home) in command and int(entry.name) != os.getpid():
+                os.kill(int(entry.name), signal.SIGTERM)
