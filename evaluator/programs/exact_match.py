@@ -1,0 +1,368 @@
+"""Exact match by greedy generation: the share of items whose answer the model gives word for word.
+
+Run as `python -I {bundle}/evaluate.py`. Standard library, torch and transformers only, nothing
+of ARL, so that a copy of this one file is the whole program. Inputs: `artifact` (a model's
+directory: config.json and safetensors), `split` (JSON Lines of `prompt`, a text or messages, and
+`answer`, a text or a list of accepted texts) and `bundle`. Scores: `exact_match`, and `format_ok`,
+the share of items where the model ended its answer itself and, with the option `format`, where
+the answer matches that regular expression as a whole.
+
+Nothing in the artifact is trusted. Its weights and the numbers in its config are used; its
+tokenizer is used only if the bundle has none below `tokenizer/`, its chat template never.
+"""
+
+import gc
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+ARCHITECTURES: Final = frozenset(
+    {
+        "GPT2LMHeadModel",
+        "GPTNeoXForCausalLM",
+        "Gemma2ForCausalLM",
+        "Gemma3ForCausalLM",
+        "GemmaForCausalLM",
+        "GraniteForCausalLM",
+        "LlamaForCausalLM",
+        "MistralForCausalLM",
+        "Olmo2ForCausalLM",
+        "Phi3ForCausalLM",
+        "Qwen2ForCausalLM",
+        "Qwen3ForCausalLM",
+        "SmolLM3ForCausalLM",
+    }
+)
+PICKLED: Final = frozenset(
+    {".bin", ".ckpt", ".dill", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"}
+)
+FORBIDDEN_CONFIG: Final = ("auto_map", "custom_pipelines", "quantization_config")
+"""Each would make the library run other code than the architecture's own."""
+UNUSED_CONFIG: Final = ("_attn_implementation", "attn_implementation", "_name_or_path")
+CONFIG_BYTES: Final = 1024 * 1024
+EXIT_REFUSED: Final = 3
+Z_95: Final = 1.959963984540054
+
+
+class RefusedError(Exception):
+    """The artifact may not be loaded, or the evaluator was set up wrongly; one line says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    max_new_tokens: int = 32
+    batch_size: int = 256
+    dtype: str = "float32"
+    format: str | None = None
+    chat: bool = True
+    """Wrap a text prompt as a user's message if the frozen tokenizer has a chat template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    prompt: Any
+    answers: tuple[str, ...]
+
+
+def main() -> int:
+    document = json.loads(Path(os.environ["ARL_PARAMS"]).read_text(encoding="utf-8"))
+    inputs = {name: Path(path) for name, path in document["inputs"].items()}
+    try:
+        options = read_options(document.get("options") or {})
+        items = read_items(inputs["split"])
+        architecture, config = check_artifact(inputs["artifact"])
+        prepare_libraries()
+        with tempfile.TemporaryDirectory(dir=document.get("workspace")) as scratch:
+            tokenizer = load_tokenizer(inputs["bundle"], inputs["artifact"])
+            staged = stage_weights(inputs["artifact"], config, Path(scratch))
+            model = load_model(architecture, staged, options)
+            answers = generate(model, tokenizer, items, options)
+    except RefusedError as refused:
+        print(f"exact_match: {refused}", file=sys.stderr)
+        return EXIT_REFUSED
+    write_scores(score(items, answers, options), int(os.environ["ARL_SCORE_FD"]))
+    return 0
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    known = {name: Options.__annotations__[name] for name in Options.__dataclass_fields__}
+    for name, value in given.items():
+        if name not in known:
+            raise RefusedError(f"options.{name}: unknown; known options: {', '.join(known)}")
+        wanted = (str, type(None)) if name == "format" else (known[name],)
+        if type(value) not in wanted or (type(value) is int and value < 1):
+            raise RefusedError(f"options.{name}: {value!r} is not allowed")
+    options = Options(**given)
+    if options.dtype not in ("float32", "bfloat16", "float16"):
+        raise RefusedError(f"options.dtype: {options.dtype!r}; write float32, bfloat16 or float16")
+    try:
+        re.compile(options.format or "")
+    except re.error as error:
+        raise RefusedError(f"options.format: not a regular expression: {error}") from None
+    return options
+
+
+def read_items(split: Path) -> list[Item]:
+    """Every item of the split, in order of file name and line."""
+    files = [split] if split.is_file() else sorted(split.rglob("*.jsonl"))
+    items = [
+        _item(json.loads(line), f"{file.name}, line {number}")
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if line.strip()
+    ]
+    if not items:
+        raise RefusedError(f"{split.name}: no items in it")
+    return items
+
+
+def _item(row: Any, where: str) -> Item:
+    if not isinstance(row, dict) or "prompt" not in row or "answer" not in row:
+        raise RefusedError(f"{where}: expected an object with prompt and answer")
+    answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
+    if not answers or not all(isinstance(answer, str) for answer in answers):
+        raise RefusedError(f"{where}: answer must be a text or a list of texts")
+    return Item(row["prompt"], tuple(answer.strip() for answer in answers))
+
+
+def check_artifact(artifact: Path) -> tuple[str, dict[str, Any]]:
+    """The architecture and cleaned config, once nothing about the files speaks against them."""
+    for path in artifact.rglob("*"):
+        if path.suffix.lower() in PICKLED:
+            raise RefusedError(f"{path.name}: pickled files are not allowed in a model")
+    config = _read_config(artifact / "config.json")
+    for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
+        if (artifact / name).exists():
+            _refuse_forbidden(_read_config(artifact / name), name)
+    architectures = config.get("architectures")
+    if not isinstance(architectures, list) or len(architectures) != 1:
+        raise RefusedError("config.json: architectures must name exactly one")
+    if architectures[0] not in ARCHITECTURES:
+        allowed = ", ".join(sorted(ARCHITECTURES))
+        raise RefusedError(f"config.json: {architectures[0]!r} is not one of {allowed}")
+    return architectures[0], {k: v for k, v in config.items() if k not in UNUSED_CONFIG}
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_file() or path.is_symlink():
+        raise RefusedError(f"{path.name}: no such file in the artifact")
+    if path.stat().st_size > CONFIG_BYTES:
+        raise RefusedError(f"{path.name}: larger than {CONFIG_BYTES} bytes")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise RefusedError(f"{path.name}: not JSON") from None
+    if not isinstance(value, dict):
+        raise RefusedError(f"{path.name}: not a JSON object")
+    return value
+
+
+def _refuse_forbidden(value: object, name: str) -> None:
+    for inner in _objects(value):
+        for key in FORBIDDEN_CONFIG:
+            if inner.get(key):
+                raise RefusedError(f"{name}: {key} is not allowed")
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    children = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
+    for child in children:
+        yield from _objects(child)
+
+
+def stage_weights(artifact: Path, config: Mapping[str, Any], scratch: Path) -> Path:
+    """A directory with the cleaned config and links to the weights, and nothing else: whatever
+    else lies in the artifact (adapters, generation settings, code) cannot be picked up."""
+    staged = scratch / "model"
+    staged.mkdir()
+    (staged / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    weights = sorted(
+        p for p in artifact.glob("*.safetensors") if p.is_file() and not p.is_symlink()
+    )
+    if not weights:
+        raise RefusedError("no .safetensors file in the artifact")
+    for path in weights:
+        (staged / path.name).symlink_to(path.resolve())
+    index = artifact / "model.safetensors.index.json"
+    if index.exists():
+        content = _read_config(index)
+        named = content.get("weight_map")
+        names = set(named.values()) if isinstance(named, dict) else {None}
+        if not names <= {path.name for path in weights}:
+            raise RefusedError(f"{index.name}: names a file that is not beside it")
+        (staged / index.name).write_text(json.dumps(content), encoding="utf-8")
+    return staged
+
+
+def prepare_libraries() -> None:
+    """Set what must hold before torch is imported."""
+    for name, value in {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+    }.items():
+        os.environ.setdefault(name, value)
+    # The imports make objects that stay to the end: collecting in between is lost time.
+    gc.disable()
+
+
+def load_tokenizer(bundle: Path, artifact: Path) -> Any:
+    """The bundle's frozen tokenizer; else the artifact's, without its chat template."""
+    from transformers import PreTrainedTokenizerFast
+
+    frozen = bundle / "tokenizer"
+    directory = frozen if frozen.is_dir() else artifact
+    if not (directory / "tokenizer.json").is_file():
+        raise RefusedError("no tokenizer.json in the bundle's tokenizer/ or in the artifact")
+    settings = directory / "tokenizer_config.json"
+    special = _special_tokens(json.loads(settings.read_text("utf-8")) if settings.exists() else {})
+    if "eos_token" not in special:
+        raise RefusedError("tokenizer_config.json: names no eos_token")
+    special.setdefault("pad_token", special["eos_token"])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(directory / "tokenizer.json"), padding_side="left", **special
+    )
+    template = frozen / "chat_template.jinja"
+    tokenizer.chat_template = template.read_text(encoding="utf-8") if template.is_file() else None
+    return tokenizer
+
+
+def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+    found = {}
+    for name in ("bos_token", "eos_token", "pad_token"):
+        token = settings.get(name)
+        text = token.get("content") if isinstance(token, dict) else token
+        if isinstance(text, str):
+            found[name] = text
+    return found
+
+
+def load_model(architecture: str, staged: Path, options: Options) -> Any:
+    import torch
+    import transformers
+
+    try:
+        model, report = getattr(transformers, architecture).from_pretrained(
+            staged,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=getattr(torch, options.dtype),
+            attn_implementation="sdpa",
+            output_loading_info=True,
+        )
+    except Exception as error:  # noqa: BLE001  # whatever a hostile config or file provokes
+        raise RefusedError(f"the weights cannot be loaded: {_one_line(error)}") from None
+    for kind in ("missing_keys", "mismatched_keys"):
+        if report[kind]:
+            raise RefusedError(f"weights: {kind} {sorted(map(str, report[kind]))[:3]}")
+    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+
+def generate(
+    model: Any, tokenizer: Any, items: Sequence[Item], options: Options
+) -> list[tuple[str, bool]]:
+    """For each item, in order, the answer's text and whether the model ended it itself."""
+    import torch
+    from transformers import GenerationConfig
+
+    prompts = [render(item.prompt, tokenizer, options) for item in items]
+    # Like lengths together, the longest first: little padding, and memory runs out at once or not.
+    order = sorted(range(len(items)), key=lambda index: -len(prompts[index]))
+    settings = GenerationConfig(
+        max_new_tokens=options.max_new_tokens,
+        do_sample=False,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model.generation_config = settings
+    answers: list[tuple[str, bool]] = [("", False)] * len(items)
+    for start in range(0, len(order), options.batch_size):
+        batch = order[start : start + options.batch_size]
+        encoded = tokenizer(
+            [prompts[index] for index in batch],
+            return_tensors="pt",
+            padding=True,
+            add_special_tokens=tokenizer.chat_template is None,
+            return_token_type_ids=False,
+        ).to(model.device)
+        with torch.inference_mode():
+            out = model.generate(**encoded, generation_config=settings)
+        for index, tokens in zip(
+            batch, out[:, encoded["input_ids"].shape[1] :].tolist(), strict=True
+        ):
+            ended = tokenizer.eos_token_id in tokens
+            kept = tokens[: tokens.index(tokenizer.eos_token_id)] if ended else tokens
+            answers[index] = (tokenizer.decode(kept, skip_special_tokens=False).strip(), ended)
+    return answers
+
+
+def render(prompt: Any, tokenizer: Any, options: Options) -> str:
+    if isinstance(prompt, str):
+        if tokenizer.chat_template is None or not options.chat:
+            return prompt
+        prompt = [{"role": "user", "content": prompt}]
+    if tokenizer.chat_template is None:
+        raise RefusedError("items hold messages, but the bundle's tokenizer/ has no chat template")
+    text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+    return str(text)
+
+
+def score(
+    items: Sequence[Item], answers: Sequence[tuple[str, bool]], options: Options
+) -> dict[str, Any]:
+    pattern = re.compile(options.format) if options.format is not None else None
+    exact = [
+        float(ended and text in item.answers)
+        for item, (text, ended) in zip(items, answers, strict=True)
+    ]
+    well_formed = [
+        float(ended and (pattern is None or pattern.fullmatch(text) is not None))
+        for text, ended in answers
+    ]
+    count = len(items)
+    metrics = {"exact_match": sum(exact) / count, "format_ok": sum(well_formed) / count}
+    for name, value in metrics.items():
+        low, high = wilson_interval(value, count)
+        print(f"{name} {value:.4f}  95% interval {low:.4f} to {high:.4f}  of {count} items")
+    return {"metrics": metrics, "items": exact}
+
+
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
+    """Wilson's score interval for a proportion (JASA 1927), at 95 %."""
+    spread = Z_95**2 / count
+    centre = (share + spread / 2) / (1 + spread)
+    half = Z_95 * math.sqrt(share * (1 - share) / count + spread / (4 * count)) / (1 + spread)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def write_scores(scores: Mapping[str, Any], descriptor: int) -> None:
+    with os.fdopen(descriptor, "wb") as channel:
+        channel.write(json.dumps(scores, allow_nan=False).encode())
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The scores are written; taking torch apart object by object would only cost time.
+    os._exit(status)

@@ -1,0 +1,144 @@
+"""Checks a study's frozen inputs before the first trial: model, data, leaks into the evaluation.
+
+Run as `python -P -m inner_trials.prepare` in a `prepare` attempt. Inputs: `base` (a model),
+`split_*` (the evaluator's splits), and any other name but `code`, `source` and `resume` is data.
+Options: `program` (with `sft`, rows must be fit for it), `ngram`, and `max_contamination`, the
+share of a split's items that may also be in the data. One JSON object on the score channel:
+`{"ok": true, "rows": ..., "contamination": ...}` or `{"ok": false, "error": "..."}`, which has
+`"contaminated": true` beside it when that was the reason. Standard library only.
+"""
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from inner_trials import contamination, data, models, reporting
+from inner_trials.settings import SettingsError, at_least, read_settings
+
+NOT_DATA: Final = frozenset({"base", "code", "source", "resume"})
+SPLIT_PREFIX: Final = "split_"
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    program: str = "command"
+    ngram: int = at_least(1, default=13)
+    max_contamination: float = at_least(0.0, default=0.0)
+
+
+class ContaminatedError(ValueError):
+    """Training data holds more of an evaluation split than the study allows."""
+
+
+def main() -> int:
+    try:
+        document = reporting.document()
+        settings = read_settings(Settings, {"options": document.get("options") or {}})
+        report = inspect(settings, {n: Path(p) for n, p in document["inputs"].items()})
+    except ContaminatedError as error:
+        return refuse(error, contaminated=True)
+    except (SettingsError, data.DataError, models.ModelError, OSError) as error:
+        return refuse(error, contaminated=False)
+    reporting.write_result({"ok": True, **report})
+    return 0
+
+
+def refuse(error: Exception, *, contaminated: bool) -> int:
+    print(f"prepare: {error}", file=sys.stderr)
+    body: dict[str, object] = {"ok": False, "error": str(error)}
+    reporting.write_result(body | {"contaminated": True} if contaminated else body)
+    return 0
+
+
+def inspect(settings: Settings, inputs: Mapping[str, Path]) -> dict[str, object]:
+    """The report on sound inputs.
+
+    Raises:
+        DataError, ModelError, ContaminatedError: the study must not start on these inputs.
+    """
+    report: dict[str, object] = {}
+    if "base" in inputs:
+        report["base"] = asdict(models.check_model(inputs["base"]))
+    splits: dict[str, contamination.Split] = {}
+    rows: dict[str, int | None] = {}
+    digests = {}
+    uninspected: dict[str, str] = {}
+    for name in sorted(inputs, key=lambda name: (not name.startswith(SPLIT_PREFIX), name)):
+        path = inputs[name]
+        if name in NOT_DATA:
+            continue
+        try:
+            if name.startswith(SPLIT_PREFIX):
+                short = name.removeprefix(SPLIT_PREFIX)
+                splits[short] = contamination.Split(path, ngram=settings.ngram)
+            else:
+                digests[name] = file_digests(path)
+                rows[name] = read_through(path, splits, settings) if has_rows(path) else None
+        except data.DataError as error:
+            # Only `sft` says what its rows look like; another program may read anything.
+            if settings.program == "sft":
+                raise
+            uninspected[name] = str(error)
+    report |= {"rows": rows, "files": digests, "uninspected": uninspected}
+    report["contamination"] = measure(splits, settings.max_contamination)
+    return report
+
+
+def has_rows(path: Path) -> bool:
+    """Whether an input is JSON Lines; what else a study mounts is its program's business."""
+    return path.suffix == ".jsonl" if path.is_file() else any(path.rglob("*.jsonl"))
+
+
+def read_through(path: Path, splits: Mapping[str, contamination.Split], settings: Settings) -> int:
+    """Read every row once: count it, check it, show it to every split."""
+    if settings.program == "sft":
+        data.read_examples(path)
+    count = 0
+    for row in data.read_rows(path):
+        count += 1
+        for split in splits.values():
+            split.see(row.fields)
+    return count
+
+
+def measure(splits: Mapping[str, contamination.Split], limit: float) -> dict[str, dict[str, Any]]:
+    measured = {}
+    for name, split in splits.items():
+        overlap = split.overlap()
+        measured[name] = asdict(overlap) | {"share": overlap.share}
+        if overlap.share > limit:
+            where = ", ".join(overlap.examples)
+            raise ContaminatedError(
+                f"{overlap.same_prompt + overlap.ngrams} of {overlap.items} items of the split"
+                f" {name} are in the training data ({where}), {overlap.share:.2%} where"
+                f" {limit:.2%} is allowed; take them out of the data"
+            )
+    names = sorted(splits)
+    for index, name in enumerate(names):
+        others = [splits[other].prompts() for other in names[:index]]
+        shared = splits[name].prompts().intersection(frozenset().union(*others))
+        measured[name]["also_in_other_splits"] = len(shared)
+    return measured
+
+
+def file_digests(path: Path) -> dict[str, str]:
+    """sha256 of each file of an input, by its path below it."""
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    root = path.parent if path.is_file() else path
+    return {file.relative_to(root).as_posix(): sha256(file) for file in files}
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
