@@ -1,194 +1,299 @@
 """The study file as strict models: unknown keys refused, every default visible here."""
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ledger.records import Direction, ParamValue
+from controller.spec.quantities import ByteCount, Count, Seconds
+from controller.spec.space import (
+    CategoricalSpec,
+    FloatSpec,
+    IntSpec,
+    ParameterSpec,
+)
+from controller.spec.strict import Strict
+from ledger.records import Direction
 
+__all__ = [
+    "BASELINES",
+    "BASELINES_NEEDED",
+    "BudgetSpec",
+    "CategoricalSpec",
+    "EvaluatorSpec",
+    "FloatSpec",
+    "GuardSpec",
+    "IntSpec",
+    "MetricSpec",
+    "NoiseSpec",
+    "ObjectiveSpec",
+    "ParameterSpec",
+    "ProgramSpec",
+    "PromotionSpec",
+    "ProposerSpec",
+    "PruningSpec",
+    "ResourcesSpec",
+    "RetriesSpec",
+    "StopSpec",
+    "Strict",
+    "StudySpec",
+    "TargetSpec",
+]
 
-class Strict(BaseModel):
-    """Base of every model in a study file."""
+MIB: Final = 1024**2
+GIB: Final = 1024**3
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+BASELINES: Final = 3
+"""Runs that measure the noise of a study without a promotion."""
+BASELINES_NEEDED: Final[Mapping[str, int]] = {"quick": 5, "thorough": 10}
+"""Runs of the incumbent that a promotion profile compares with."""
+
+NonEmpty = Annotated[str, Field(min_length=1, max_length=4096)]
+Argv = Annotated[tuple[Annotated[str, Field(max_length=128 * 1024)], ...], Field(min_length=1)]
 
 
 class ObjectiveSpec(Strict):
-    metric: str
+    """What the study is about: one metric and which way is better."""
+
+    metric: NonEmpty
+    """A name under evaluator.metrics."""
     direction: Direction
-
-
-class FloatSpec(Strict):
-    type: Literal["float"]
-    low: float
-    high: float
-    log: bool = False
-    step: float | None = None
-    default: float | None = None
-
-
-class IntSpec(Strict):
-    type: Literal["int"]
-    low: int
-    high: int
-    log: bool = False
-    step: int = 1
-    default: int | None = None
-
-
-class CategoricalSpec(Strict):
-    type: Literal["categorical"]
-    choices: tuple[ParamValue, ...]
-    default: ParamValue | None = None
-
-
-ParameterSpec: TypeAlias = Annotated[
-    FloatSpec | IntSpec | CategoricalSpec, Field(discriminator="type")
-]
+    """maximize or minimize."""
 
 
 class ProgramSpec(Strict):
     """What one trial runs."""
 
     kind: Literal["sft", "command"]
-    python: str | None = None
+    """sft: the built-in supervised fine-tuning; command: your own program."""
+    python: NonEmpty | None = None
     """Interpreter for `{python}` and for the built-in programs; default: the one ARL runs on."""
-    argv: tuple[str, ...] | None = None
+    argv: Argv | None = None
     """For kind `command`: what to execute; `{python}` and `{name}` of an input are replaced."""
-    source: str | None = None
+    source: NonEmpty | None = None
     """Directory copied into each trial's working directory (kind `command`)."""
-    mutable: tuple[str, ...] = ()
+    mutable: tuple[NonEmpty, ...] = ()
     """Files below `source` that a patch may change; everything else is frozen."""
-    base: str | None = None
+    mutable_reason: NonEmpty | None = None
+    """Why `weights` mode may score this study although `mutable` is set: say that the mutable
+    files train a model of a stock architecture and define none of it."""
+    base: NonEmpty | None = None
     """Directory of the base model."""
-    data: dict[str, str] = {}
+    data: dict[str, NonEmpty] = Field(default_factory=dict)
     """Data files or directories by name, mounted read-only as inputs."""
-    options: dict[str, object] = {}
-    """The built-in program's fixed settings; space parameters override them by name."""
-    environment: dict[str, str] = {}
+    options: dict[str, object] = Field(default_factory=dict)
+    """The program's fixed settings; space parameters override them by name."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Environment variables of the program; it inherits none."""
 
 
 class TargetSpec(Strict):
+    """Where attempts run."""
+
     name: Literal["auto", "local"] = "auto"
+    """auto: the strongest isolation there is; local: plain processes of this machine."""
 
 
 class ResourcesSpec(Strict):
-    cpus: float = 1.0
-    gpus: int = 0
-    memory_bytes: int | None = None
-    """Written `4GiB` in the file."""
-    wall_time_s: float = 1800.0
-    """Written `30m` in the file."""
-    stall_time_s: float | None = None
-    log_bytes: int = 16 * 1024 * 1024
-    output_bytes: int = 64 * 1024**3
+    """What one attempt may use; enforced where it runs."""
+
+    cpus: float = Field(default=1.0, gt=0)
+    gpus: int = Field(default=0, ge=0)
+    memory_bytes: ByteCount | None = Field(
+        default=None, validation_alias="memory", serialization_alias="memory"
+    )
+    """Like 4GiB; default: not limited."""
+    wall_time_s: Seconds = Field(
+        default=1800.0, validation_alias="wall_time", serialization_alias="wall_time"
+    )
+    """Like 30m: an attempt that runs longer is ended."""
+    stall_time_s: Seconds | None = Field(
+        default=None, validation_alias="stall_time", serialization_alias="stall_time"
+    )
+    """Like 5m: an attempt that neither reports nor logs for so long is ended; default: never."""
+    log_bytes: ByteCount = Field(
+        default=16 * MIB, validation_alias="logs", serialization_alias="logs"
+    )
+    """Like 16MiB: the head and the tail of a longer log are kept."""
+    output_bytes: ByteCount = Field(
+        default=64 * GIB, validation_alias="output", serialization_alias="output"
+    )
+    """Like 64GiB: what an attempt may leave behind."""
 
 
 class MetricSpec(Strict):
+    """A number the evaluator gives."""
+
     low: float | None = None
+    """A smaller score is refused as an evaluator error."""
     high: float | None = None
-    resolution: float = 0.0
+    """A larger score is refused as an evaluator error."""
+    resolution: float = Field(default=0.0, ge=0)
     """The smallest difference that means anything; the noise floor is never below it."""
 
 
 class EvaluatorSpec(Strict):
-    bundle: str | None = None
+    """What turns a trained model into scores; frozen when the study is submitted."""
+
+    bundle: NonEmpty | None = None
     """Directory with the evaluator's files."""
-    program: str | None = None
+    program: NonEmpty | None = None
     """Name of a built-in evaluator program instead of a bundle."""
-    splits: dict[Literal["search", "holdout"], str] = {}
+    splits: dict[Literal["search", "holdout"], NonEmpty] = Field(default_factory=dict)
     """JSON Lines files (with `bundle`: below it), one item a line, or directories."""
-    argv: tuple[str, ...] | None = None
-    python: str | None = None
+    argv: Argv | None = None
+    """With `bundle`: what to execute in it."""
+    python: NonEmpty | None = None
+    """Interpreter for `{python}`; default: the one ARL runs on."""
     mode: Literal["weights", "answers", "reported"] = "weights"
-    metrics: dict[str, MetricSpec] = {}
-    options: dict[str, object] = {}
+    """weights: the evaluator loads the model; answers: the candidate's code answers its inputs
+    in another sandbox; reported: the program's own last report is believed."""
+    metrics: dict[NonEmpty, MetricSpec] = Field(default_factory=dict)
+    """Every metric a score document holds; others are refused."""
+    options: dict[str, object] = Field(default_factory=dict)
+    """The evaluator program's settings."""
     requires_model: bool = True
     """Whether a trial without output/model fails as `no_model` before any evaluation."""
-    wall_time_s: float = 1800.0
-    cpus: float | None = None
-    holdout_budget: int = 20
+    wall_time_s: Seconds = Field(
+        default=1800.0, validation_alias="wall_time", serialization_alias="wall_time"
+    )
+    """Like 10m: an evaluation that runs longer is ended and is no score."""
+    cpus: float | None = Field(default=None, gt=0)
+    """Default: what resources.cpus says."""
+    holdout_budget: int = Field(default=20, ge=1)
     """How many replay families, across studies, may use this bundle's holdout split."""
-    answer_argv: tuple[str, ...] | None = None
+    answer_argv: Argv | None = None
     """`answers` mode: what to execute in the candidate's source to answer inputs."""
-    answer_timeout_s: float = 30.0
+    answer_timeout_s: Seconds = Field(
+        default=30.0, validation_alias="answer_timeout", serialization_alias="answer_timeout"
+    )
+    """`answers` mode: how long one batch of answers may take."""
 
 
 class NoiseSpec(Strict):
-    baseline_trials: int | None = None
+    """How the noise is measured before anything is compared."""
+
+    baseline_trials: int | None = Field(default=None, ge=2)
     """Default: what the promotion profile needs, or 3 without a promotion."""
 
 
 class PruningSpec(Strict):
+    """Whether trials that look hopeless are ended early."""
+
     name: Literal["none", "median", "power_law"] = "none"
-    metric: str | None = None
+    metric: NonEmpty | None = None
     """The reported metric to judge by; default: the objective's name."""
     direction: Direction | None = None
-    warmup_steps: int = 0
-    startup_trials: int = 5
-    horizon: int | None = None
+    """Of that metric; default: the objective's."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Nothing is pruned before this step."""
+    startup_trials: int = Field(default=5, ge=0)
+    """Nothing is pruned before so many trials ended."""
+    horizon: int | None = Field(default=None, ge=1)
     """power_law: the step at which the forecast is read; default: the furthest step seen."""
 
 
 class BudgetSpec(Strict):
-    trials: int | None = None
-    wall_time_s: float | None = None
-    gpu_hours: float | None = None
-    llm_tokens: int | None = None
-    llm_cost_usd: float | None = None
+    """What the study may use; no limit where nothing is said."""
+
+    trials: int | None = Field(default=None, ge=1)
+    """Search trials; baselines and replays are not counted."""
+    wall_time_s: Seconds | None = Field(
+        default=None, validation_alias="wall_time", serialization_alias="wall_time"
+    )
+    """Like 8h, pauses excluded."""
+    gpu_hours: float | None = Field(default=None, gt=0)
+    llm_tokens: Count | None = None
+    """Like 2M."""
+    llm_cost_usd: float | None = Field(default=None, gt=0)
 
 
 class StopSpec(Strict):
+    """When to stop looking before a budget is spent."""
+
     goal: float | None = None
-    no_improvement: int | None = None
-    failure_rate: float = 0.5
-    failure_window: int = 20
+    """A value of the objective that is good enough."""
+    no_improvement: int | None = Field(default=None, ge=1)
+    """Stop after so many finished trials in a row of which none was kept."""
+    failure_rate: float = Field(default=0.5, gt=0, le=1)
+    """Stop when at least this share of the latest trials failed."""
+    failure_window: int = Field(default=20, ge=1)
     """The failure rate is judged over this many latest finished trials, once there are so many."""
-    consecutive_failures: int = 10
+    consecutive_failures: int = Field(default=10, ge=1)
+    """Stop when so many trials failed one after the other."""
 
 
 class GuardSpec(Strict):
-    max_drop: float
+    """A metric that must not get worse."""
+
+    max_drop: float = Field(ge=0)
+    """How much worse it may be and still pass."""
 
 
 class PromotionSpec(Strict):
-    model: str
+    """Under which name the winner is promoted, and what it must pass."""
+
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    """The name whose incumbent it replaces."""
     profile: Literal["quick", "thorough"] = "thorough"
-    alpha: float = 0.05
-    min_effect: float = 0.0
-    guard: dict[str, GuardSpec] = {}
+    """How many replays the gate makes; `arl plan` prints what each costs and how often it errs."""
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """The chance that a candidate without merit passes the test."""
+    min_effect: float = Field(default=0.0, ge=0)
+    """What a change must bring to be worth it, in the metric's unit."""
+    guard: dict[str, GuardSpec] = Field(default_factory=dict)
+    """Metrics that must not get worse, by name."""
     approval: Literal["none", "required"] = "none"
+    """Whether a person has to approve."""
     allow_reported: bool = False
+    """Promote although the program reports its own score."""
 
 
 class RetriesSpec(Strict):
-    infrastructure: int = 3
-    evaluator: int = 2
-    candidate: int = 0
+    """How often an attempt is tried again, by whose fault its failure was."""
+
+    infrastructure: int = Field(default=3, ge=0, le=100)
+    evaluator: int = Field(default=2, ge=0, le=100)
+    candidate: int = Field(default=0, ge=0, le=100)
 
 
 class ProposerSpec(Strict):
-    name: str = "random"
-    options: dict[str, object] = {}
+    """What suggests the next trial."""
+
+    name: NonEmpty = "random"
+    """grid or random."""
+    options: dict[str, object] = Field(default_factory=dict)
 
 
 class StudySpec(Strict):
     """One study. Everything has a default except name, objective, program, space, evaluator."""
 
-    name: str
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    """Letters, digits and . _ - only, at most 100."""
     objective: ObjectiveSpec
     program: ProgramSpec
-    space: dict[str, ParameterSpec] = {}
+    space: dict[str, ParameterSpec] = Field(default_factory=dict)
+    """What varies: parameters by name. The seed is never one of them."""
     evaluator: EvaluatorSpec
     proposer: ProposerSpec = ProposerSpec()
     target: TargetSpec = TargetSpec()
     resources: ResourcesSpec = ResourcesSpec()
-    parallel: int = 1
-    seed: int = 0
+    parallel: int = Field(default=1, ge=1, le=10_000)
+    """How many trials at once, where the machine has room."""
+    seed: int = Field(default=0, ge=0, le=2**53 - 1)
+    """Of the search: the same seed proposes the same candidates."""
     duplicates: Literal["serve", "replicate"] = "serve"
+    """serve: a repeated candidate gets the earlier value; replicate: it runs again."""
     noise: NoiseSpec = NoiseSpec()
     pruning: PruningSpec = PruningSpec()
     budget: BudgetSpec = BudgetSpec()
     stop: StopSpec = StopSpec()
     retries: RetriesSpec = RetriesSpec()
     promotion: PromotionSpec | None = None
+    """Without it the study searches and promotes nothing."""
+
+    def baselines(self) -> int:
+        """How many baseline trials the study starts with."""
+        if self.noise.baseline_trials is not None:
+            return self.noise.baseline_trials
+        return BASELINES if self.promotion is None else BASELINES_NEEDED[self.promotion.profile]

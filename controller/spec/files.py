@@ -1,0 +1,112 @@
+"""Whether the files a study names are there."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from controller.spec.errors import Problem, StudyRefused, path, shown
+from controller.spec.study import StudySpec
+
+DEFAULT_PROGRAM: Final = "evaluate.py"
+"""What a bundle without an argv holds."""
+
+
+def resolve(base: Path, name: str) -> Path:
+    """The absolute path of what a study file in the directory `base` calls `name`."""
+    return Path(os.path.abspath(base / name))
+
+
+def check_files(spec: StudySpec, base: Path) -> None:
+    """Raises StudyRefused naming every file or directory that is missing; relative paths start
+    at `base`, the study file's directory."""
+    problems = list(missing_files(spec, base))
+    if problems:
+        raise StudyRefused(problems)
+
+
+def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
+    """One problem for each file or directory that is not there, or of the wrong kind."""
+    program, evaluator = spec.program, spec.evaluator
+    yield from _interpreter("program.python", program.python, base)
+    yield from _interpreter("evaluator.python", evaluator.python, base)
+    yield from _directory("program.base", program.base, base)
+    yield from _directory("program.source", program.source, base)
+    if program.source is not None:
+        source = resolve(base, program.source)
+        for index, name in enumerate(program.mutable):
+            yield from _file(f"program.mutable[{index}]", source / name, source)
+    for name, value in program.data.items():
+        yield from _anything(path("program", "data", name), resolve(base, value), value)
+    yield from _directory("evaluator.bundle", evaluator.bundle, base)
+    below = base if evaluator.bundle is None else resolve(base, evaluator.bundle)
+    for split, value in evaluator.splits.items():
+        yield from _anything(f"evaluator.splits.{split}", resolve(below, value), value)
+    if evaluator.bundle is not None and evaluator.argv is None and below.is_dir():
+        yield from _file("evaluator.argv", below / DEFAULT_PROGRAM, below)
+    if evaluator.program is not None:
+        yield from _built_in(evaluator.program)
+
+
+def _directory(field: str, value: str | None, base: Path) -> Iterator[Problem]:
+    if value is None:
+        return
+    found = resolve(base, value)
+    if not _exists(found):
+        yield _missing(field, found, value, "directory")
+    elif not found.is_dir():
+        yield Problem(field, f"{found} is not a directory", "name a directory", shown(value))
+
+
+def _anything(field: str, found: Path, value: str) -> Iterator[Problem]:
+    if not _exists(found):
+        yield _missing(field, found, value, "file or directory")
+
+
+def _file(field: str, found: Path, parent: Path) -> Iterator[Problem]:
+    if _exists(parent) and (not _exists(found) or not found.is_file()):
+        yield _missing(field, found, found.name, "file")
+
+
+def _interpreter(field: str, value: str | None, base: Path) -> Iterator[Problem]:
+    if value is None:
+        return
+    found = resolve(base, value) if os.sep in value else None
+    if found is None:
+        if shutil.which(value) is None:
+            yield Problem(field, "no such program on PATH", "write its full path", shown(value))
+    elif not _exists(found) or not os.access(found, os.X_OK) or found.is_dir():
+        yield Problem(
+            field, f"{found} is not an executable file", "name an interpreter", shown(value)
+        )
+
+
+def _built_in(name: str) -> Iterator[Problem]:
+    known = sorted(
+        entry.name.removesuffix(".py")
+        for entry in files("evaluator.programs").iterdir()
+        if entry.name.endswith(".py") and entry.name not in ("__init__.py", "answers.py")
+    )
+    if name not in known:
+        yield Problem(
+            "evaluator.program",
+            "there is no such built-in evaluator",
+            f"write one of {', '.join(known)}, or a bundle",
+            shown(name),
+        )
+
+
+def _missing(field: str, found: Path, value: str, kind: str) -> Problem:
+    return Problem(
+        field, f"there is no {kind} {found}", f"create it or name another {kind}", shown(value)
+    )
+
+
+def _exists(found: Path) -> bool:
+    """False too for a name no file can have, and for a place this user may not look into."""
+    try:
+        return found.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,229 @@
+"""The rules between sections of a study file. Each names what it reads, so that it can speak as
+soon as those sections are readable, whatever is wrong elsewhere."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, TypeAlias
+
+from controller.spec.errors import Problem, path, shown
+from controller.spec.program_rules import PROGRAM_RULES
+from controller.spec.space import search_space
+from controller.spec.study import BASELINES_NEEDED, StudySpec
+from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
+from proposers.grid import continuous
+from proposers.registry import PROPOSERS, known
+from proposers.search_space import cardinality
+
+Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_CHARS: Final = 100
+
+
+def broken_rules(spec: StudySpec, readable: Collection[str]) -> Iterator[Problem]:
+    """Every problem between the `readable` sections of `spec`."""
+    for needed, rule in (*_RULES, *PROGRAM_RULES):
+        if all(section in readable for section in needed):
+            yield from rule(spec)
+
+
+def _parameter_names(spec: StudySpec) -> Iterator[Problem]:
+    for name in spec.space:
+        if name.lower() == "seed":
+            yield Problem(
+                f"space.{name}",
+                "the seed is never searched: a lucky seed is not an improvement",
+                "remove it; every trial gets a seed of its own and winners must win on fresh ones",
+            )
+        elif not _IDENTIFIER.fullmatch(name) or len(name) > _NAME_CHARS:
+            yield Problem(
+                path("space", name),
+                "a parameter's name has letters, digits and _ only, and starts with no digit",
+                "write such a name",
+                shown(name),
+            )
+
+
+def _something_to_try(spec: StudySpec) -> Iterator[Problem]:
+    if not spec.space and not spec.program.mutable:
+        yield Problem(
+            "space",
+            "there is nothing to try",
+            "add parameters, or files a patch may change under program.mutable",
+        )
+
+
+def _proposer(spec: StudySpec) -> Iterator[Problem]:
+    name = spec.proposer.name
+    if name not in PROPOSERS:
+        later = name in LATER_VALUES["proposer", "name"]
+        near = None if later else suggestion(name, list(PROPOSERS))
+        yield Problem(
+            "proposer.name",
+            NOT_YET if later else "there is no such proposer",
+            f"write {near} instead" if near else f"write one of {known()}",
+            shown(name),
+        )
+        return
+    for option, value in spec.proposer.options.items():
+        yield Problem(
+            path("proposer", "options", option),
+            f"{name} takes no options",
+            "remove it",
+            shown(value),
+        )
+
+
+def _grid_is_finite(spec: StudySpec) -> Iterator[Problem]:
+    if spec.proposer.name != "grid":
+        return
+    for name in continuous(search_space(spec.space)):
+        yield Problem(
+            f"space.{name}",
+            "a grid cannot walk a continuous range",
+            "add a step, or write its values as type: categorical with choices",
+        )
+
+
+def _comes_to_an_end(spec: StudySpec) -> Iterator[Problem]:
+    proposer = PROPOSERS.get(spec.proposer.name)
+    if proposer is None or spec.stop.no_improvement is not None:
+        return
+    if proposer.exhausts and cardinality(search_space(spec.space)) is not None:
+        return
+    budget = spec.budget
+    if budget.trials is None and budget.wall_time_s is None and budget.gpu_hours is None:
+        yield Problem(
+            "budget",
+            "nothing ends this study, so it would run for ever",
+            "write budget.trials, budget.wall_time or stop.no_improvement",
+        )
+
+
+def _gpu_budget(spec: StudySpec) -> Iterator[Problem]:
+    hours, gpus = spec.budget.gpu_hours, spec.resources.gpus
+    if hours is None:
+        return
+    if gpus == 0:
+        yield Problem(
+            "budget.gpu_hours",
+            "it is never spent, since resources.gpus is 0",
+            "write budget.wall_time, or the GPUs a trial uses",
+            shown(hours),
+        )
+        return
+    most = gpus * (spec.resources.wall_time_s + spec.evaluator.wall_time_s) / 3600
+    if hours < most:
+        yield Problem(
+            "budget.gpu_hours",
+            f"one trial may take {most:g} GPU hours (GPUs times both wall_time limits)",
+            "write more, or lower resources.wall_time and evaluator.wall_time",
+            shown(hours),
+        )
+
+
+def _stall_time(spec: StudySpec) -> Iterator[Problem]:
+    stall_s, wall_s = spec.resources.stall_time_s, spec.resources.wall_time_s
+    if stall_s is not None and stall_s >= wall_s:
+        yield Problem(
+            "resources.stall_time",
+            f"it never acts before resources.wall_time ({wall_s:g} s)",
+            "write a shorter time or leave it out",
+            f"{stall_s:g} s",
+        )
+
+
+def _metrics(spec: StudySpec) -> Iterator[Problem]:
+    declared = spec.evaluator.metrics
+    yield from _declared("objective.metric", spec.objective.metric, declared)
+    for name, metric in declared.items():
+        if metric.low is not None and metric.high is not None and metric.low >= metric.high:
+            yield Problem(
+                path("evaluator", "metrics", name, "low"),
+                f"low must be below high ({shown(metric.high)})",
+                "swap them, or leave one out",
+                shown(metric.low),
+            )
+
+
+def _declared(field: str, name: str, declared: Collection[str]) -> Iterator[Problem]:
+    if name not in declared:
+        near = suggestion(name, list(declared))
+        yield Problem(
+            field,
+            "the evaluator declares no such metric",
+            f"write {near} instead" if near else f"add it under evaluator.metrics: {name}: {{}}",
+            shown(name),
+        )
+
+
+def _goal(spec: StudySpec) -> Iterator[Problem]:
+    metric, goal = spec.evaluator.metrics.get(spec.objective.metric), spec.stop.goal
+    if metric is None or goal is None:
+        return
+    low = -math.inf if metric.low is None else metric.low
+    high = math.inf if metric.high is None else metric.high
+    if not low <= goal <= high:
+        yield Problem(
+            "stop.goal",
+            f"{spec.objective.metric} is declared from {low:g} to {high:g}",
+            "write a value in that range",
+            shown(goal),
+        )
+
+
+def _guards(spec: StudySpec) -> Iterator[Problem]:
+    for name in spec.promotion.guard if spec.promotion else ():
+        field = path("promotion", "guard", name)
+        yield from _declared(field, name, spec.evaluator.metrics)
+        if name == spec.objective.metric:
+            yield Problem(field, "the objective guards itself", "name another metric", shown(name))
+
+
+def _promotion(spec: StudySpec) -> Iterator[Problem]:
+    if spec.promotion is None:
+        return
+    reported = spec.evaluator.mode == "reported"
+    if reported and not spec.promotion.allow_reported:
+        yield Problem(
+            "promotion",
+            "evaluator.mode is reported: a program that reports its own score proves nothing",
+            "use an evaluator, or write promotion.allow_reported: true",
+        )
+    if not reported and "holdout" not in spec.evaluator.splits:
+        yield Problem(
+            "promotion",
+            "the gate needs data that no trial was chosen on",
+            "add evaluator.splits.holdout",
+        )
+
+
+def _baselines(spec: StudySpec) -> Iterator[Problem]:
+    wanted = spec.noise.baseline_trials
+    if spec.promotion is None or wanted is None:
+        return
+    needed = BASELINES_NEEDED[spec.promotion.profile]
+    if wanted < needed:
+        yield Problem(
+            "noise.baseline_trials",
+            f"the {spec.promotion.profile} profile compares with {needed} baseline trials",
+            f"write {needed} or more, or leave it out",
+            shown(wanted),
+        )
+
+
+_RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
+    (("space",), _parameter_names),
+    (("space", "program"), _something_to_try),
+    (("proposer",), _proposer),
+    (("proposer", "space"), _grid_is_finite),
+    (("proposer", "space", "budget", "stop"), _comes_to_an_end),
+    (("budget", "resources", "evaluator"), _gpu_budget),
+    (("resources",), _stall_time),
+    (("objective", "evaluator"), _metrics),
+    (("objective", "evaluator", "stop"), _goal),
+    (("objective", "evaluator", "promotion"), _guards),
+    (("evaluator", "promotion"), _promotion),
+    (("noise", "promotion"), _baselines),
+)

@@ -1,0 +1,61 @@
+"""Independent random draws: the smallest complete proposer.
+
+Each proposal is a function of the study's seed, its number and what was proposed before it.
+A draw that repeats an earlier proposal is drawn again, a bounded number of times; in a finite
+space the point is then looked for one by one from a random start, so that a small space is
+searched to its last point and then reported as exhausted.
+"""
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.digests import params_digest
+from ledger.records import History, Params, Proposal, Proposals
+from proposers.host import number_rng
+from proposers.search_space import SearchSpace, cardinality, point, sample
+
+REDRAWS: Final = 32
+
+
+class RandomSearch:
+    def __init__(self, search_space: SearchSpace) -> None:
+        self._space = search_space
+        self._size = cardinality(search_space)
+
+    def propose(
+        self, history: History, *, count: int, seed: int, state: bytes | None
+    ) -> Proposals:
+        if self._size == 0:
+            return Proposals(items=())
+        made: set[str] = set()
+        items: list[Proposal] = []
+        for number in range(history.next_number, history.next_number + count):
+            for params in self._draws(number_rng(seed, number)):
+                digest = params_digest(params)
+                if digest not in made and digest not in history.proposed:
+                    made.add(digest)
+                    items.append(Proposal(params=params))
+                    break
+            else:
+                break
+        return Proposals(items=items)
+
+    def _draws(self, rng: random.Random) -> Iterator[Params]:
+        for _ in range(REDRAWS):
+            yield sample(self._space, rng)
+        if self._size is None:
+            return
+        start = rng.randrange(self._size)
+        stride = _coprime(rng.randrange(self._size) + 1, self._size)
+        for step in range(self._size):
+            yield point(self._space, (start + step * stride) % self._size)
+
+
+def _coprime(first: int, size: int) -> int:
+    """The first number from `first` on without a common divisor with `size`: walking with that
+    stride visits every point once."""
+    while math.gcd(first, size) != 1:
+        first += 1
+    return first
