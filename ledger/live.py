@@ -1,0 +1,302 @@
+"""What a worker needs to know of a study to go on with it, loaded once after a start."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from sqlalchemy import Select, func, select
+
+from ledger.curves import Curve, load_curves
+from ledger.database import ReadSession
+from ledger.digests import sha256_hex
+from ledger.errors import NotFound
+from ledger.records import (
+    Artifact,
+    Attempt,
+    AttemptKind,
+    BudgetLine,
+    Candidate,
+    Command,
+    Evaluation,
+    Family,
+    FinishedTrial,
+    Resource,
+    Split,
+    Study,
+    Trial,
+    TrialKind,
+)
+from ledger.rows import (
+    ARTIFACTS,
+    ATTEMPTS,
+    BATCHES,
+    BUDGETS,
+    CANDIDATES,
+    COMMANDS,
+    EVALUATIONS,
+    FAMILIES,
+    STATES,
+    STUDIES,
+    TRIALS,
+    artifact_from,
+    attempt_from,
+    budget_from,
+    candidate_from,
+    command_from,
+    evaluation_from,
+    family_from,
+    study_from,
+    trial_from,
+)
+from ledger.states import (
+    ATTEMPT_TERMINAL,
+    TRIAL_TERMINAL,
+    CandidateState,
+    Reason,
+    TrialState,
+)
+
+AttemptKey: TypeAlias = tuple[str | None, AttemptKind, Split | None]
+"""(trial id, kind, split): attempts with one key are numbered by their index."""
+
+_MEASURED_KINDS: Final = (TrialKind.BASELINE, TrialKind.REPLAY, TrialKind.CONVERSION)
+_CHUNK: Final = 500
+"""Ids in one IN list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveState:
+    """A study as its worker sees it. Only `finished` and `proposed` grow with its history."""
+
+    study: Study
+    budgets: Mapping[Resource, BudgetLine]
+    trials: Sequence[Trial]
+    """Not ended yet, by number."""
+    baselines: Sequence[Trial]
+    """Every baseline trial in whatever state, by number."""
+    replays: Sequence[Trial]
+    """Every replay (and conversion) trial in whatever state, by number."""
+    candidates: Mapping[str, Candidate]
+    """Of every trial in `trials`, `baselines` and `replays`, and every kept one; by id."""
+    attempts: Sequence[Attempt]
+    """Not ended yet, in the order of their creation."""
+    past_attempts: Sequence[Attempt]
+    """Ended attempts of trials that have not ended, and every ended prepare attempt."""
+    attempt_counts: Mapping[AttemptKey, int]
+    """How many attempts there were, ended ones included; also the next one's index."""
+    evaluations: Mapping[str, Sequence[Evaluation]]
+    """Of every trial in `trials`, `baselines` and `replays`; by trial id."""
+    artifacts: Mapping[str, Sequence[Artifact]]
+    """Of every trial in `trials`, `baselines` and `replays`; by trial id."""
+    finished: Sequence[FinishedTrial]
+    """Search trials that ended, in the order of finishing."""
+    proposed: frozenset[str]
+    """Parameter digests of every search trial."""
+    search_count: int
+    """How many search trials were proposed: `History.next_number` of the next call."""
+    next_number: int
+    """Number of the next trial of any kind."""
+    next_finish_seq: int
+    value_batches: Mapping[str, int]
+    """How many batches were accepted of each attempt that has not ended; also the next one's
+    sequence number."""
+    families: Sequence[Family]
+    proposer_state: bytes | None
+    commands: Sequence[Command]
+    """Not carried out yet, oldest first."""
+    curves: Mapping[str, Curve]
+    """Reported values of the metric that was asked for, by trial id; thinned out."""
+
+
+def load_live(
+    session: ReadSession, study_id: str, *, curve_metric: str | None = None, points: int = 64
+) -> LiveState:
+    """Everything a worker needs to go on with a study. Raises NotFound.
+
+    With `curve_metric`, also the reported values of that metric of every trial, at most about
+    `points` per trial.
+    """
+    run = session.connection.execute
+    row = run(select(STUDIES).where(STUDIES.c.id == study_id)).first()
+    if row is None:
+        raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
+    trials = [trial_from(r) for r in run(_tracked_trials(study_id))]
+    ids = [trial.id for trial in trials]
+    live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
+    attempts = _attempts(session, study_id, live_ids)
+    live_attempts = [a for a in attempts if a.state not in ATTEMPT_TERMINAL]
+    finished, proposed, search_count = _history(session, study_id)
+    next_number, next_finish = _next_numbers(session, study_id)
+    families = select(FAMILIES).where(FAMILIES.c.study_id == study_id)
+    return LiveState(
+        study=study_from(row),
+        budgets=load_budgets(session, study_id),
+        trials=[t for t in trials if t.id in live_ids],
+        baselines=[t for t in trials if t.kind is TrialKind.BASELINE],
+        replays=[t for t in trials if t.kind in (TrialKind.REPLAY, TrialKind.CONVERSION)],
+        candidates=_candidates(session, study_id, {t.candidate_id for t in trials}),
+        attempts=live_attempts,
+        past_attempts=[a for a in attempts if a.state in ATTEMPT_TERMINAL],
+        attempt_counts=_counts(attempts),
+        evaluations=load_evaluations(session, ids),
+        artifacts=load_artifacts(session, ids),
+        finished=finished,
+        proposed=proposed,
+        search_count=search_count,
+        next_number=next_number,
+        next_finish_seq=next_finish,
+        value_batches=_batches(session, [a.id for a in live_attempts]),
+        families=[family_from(r) for r in run(families.order_by(FAMILIES.c.number))],
+        proposer_state=run(select(STATES.c.state).where(STATES.c.study_id == study_id)).scalar(),
+        commands=pending_commands(session, study_id),
+        curves=load_curves(session, study_id, curve_metric, points) if curve_metric else {},
+    )
+
+
+def pending_commands(session: ReadSession, study_id: str) -> list[Command]:
+    """What operators asked for and nobody carried out yet, oldest first."""
+    query = select(COMMANDS).where(COMMANDS.c.study_id == study_id, COMMANDS.c.state == "pending")
+    return [command_from(r) for r in session.connection.execute(query.order_by(COMMANDS.c.id))]
+
+
+def load_budgets(session: ReadSession, study_id: str) -> dict[Resource, BudgetLine]:
+    query = select(BUDGETS).where(BUDGETS.c.study_id == study_id)
+    lines = [budget_from(r) for r in session.connection.execute(query)]
+    return {line.resource: line for line in lines}
+
+
+def load_evaluations(
+    session: ReadSession, trial_ids: Sequence[str]
+) -> dict[str, list[Evaluation]]:
+    """Evaluations by trial id; trials without one are absent."""
+    found: dict[str, list[Evaluation]] = {}
+    for ids in _chunks(trial_ids):
+        query = select(EVALUATIONS).where(EVALUATIONS.c.trial_id.in_(ids))
+        for row in session.connection.execute(query):
+            found.setdefault(row.trial_id, []).append(evaluation_from(row))
+    return found
+
+
+def load_artifacts(session: ReadSession, trial_ids: Sequence[str]) -> dict[str, list[Artifact]]:
+    """Artifacts by trial id, oldest first; trials without one are absent."""
+    found: dict[str, list[Artifact]] = {}
+    for ids in _chunks(trial_ids):
+        query = select(ARTIFACTS).where(ARTIFACTS.c.trial_id.in_(ids))
+        for row in session.connection.execute(query.order_by(ARTIFACTS.c.created_at)):
+            found.setdefault(row.trial_id, []).append(artifact_from(row))
+    return found
+
+
+def _tracked_trials(study_id: str) -> Select[tuple[object, ...]]:
+    """Trials that have not ended, and all that are not search trials."""
+    live = TRIALS.c.state.not_in(sorted(TRIAL_TERMINAL))
+    tracked = live | TRIALS.c.kind.in_(_MEASURED_KINDS)
+    return select(TRIALS).where(TRIALS.c.study_id == study_id, tracked).order_by(TRIALS.c.number)
+
+
+def _attempts(session: ReadSession, study_id: str, live_trials: set[str]) -> list[Attempt]:
+    """All that have not ended, all of live trials, and all without a trial."""
+    found: dict[str, Attempt] = {}
+    live = ATTEMPTS.c.state.not_in(sorted(ATTEMPT_TERMINAL)) | ATTEMPTS.c.trial_id.is_(None)
+    query = select(ATTEMPTS).where(ATTEMPTS.c.study_id == study_id, live)
+    for row in session.connection.execute(query):
+        found[row.id] = attempt_from(row)
+    for ids in _chunks(sorted(live_trials)):
+        query = select(ATTEMPTS).where(ATTEMPTS.c.trial_id.in_(ids))
+        for row in session.connection.execute(query):
+            found[row.id] = attempt_from(row)
+    return sorted(found.values(), key=lambda a: (a.created_at, a.kind, a.index))
+
+
+def _counts(attempts: Sequence[Attempt]) -> dict[AttemptKey, int]:
+    counts: dict[AttemptKey, int] = {}
+    for attempt in attempts:
+        key = (attempt.trial_id, attempt.kind, attempt.split)
+        counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def _history(
+    session: ReadSession, study_id: str
+) -> tuple[list[FinishedTrial], frozenset[str], int]:
+    """Finished search trials in order, parameter digests of all search trials, their number."""
+    finished: list[FinishedTrial] = []
+    proposed: set[str] = set()
+    count = 0
+    columns = (
+        TRIALS.c.number,
+        TRIALS.c.state,
+        TRIALS.c.value,
+        TRIALS.c.reason,
+        TRIALS.c.candidate_id,
+        CANDIDATES.c.params,
+        CANDIDATES.c.state,
+        TRIALS.c.finish_seq,
+    )
+    query = (
+        select(*columns)
+        .join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
+        .where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
+        .order_by(TRIALS.c.finish_seq)
+        .execution_options(yield_per=1000)
+    )
+    for (
+        number,
+        state,
+        value,
+        reason,
+        candidate_id,
+        params,
+        kept,
+        seq,
+    ) in session.connection.execute(query):
+        count += 1
+        # Parameters are stored as their canonical JSON, so this is digests.params_digest.
+        proposed.add(sha256_hex(params.encode()))
+        if seq is None:
+            continue
+        finished.append(
+            FinishedTrial(
+                number=number,
+                params=json.loads(params),
+                state=TrialState(state),
+                value=value,
+                reason=Reason(reason),
+                candidate_id=candidate_id,
+                kept=kept == CandidateState.KEPT,
+            )
+        )
+    return finished, frozenset(proposed), count
+
+
+def _next_numbers(session: ReadSession, study_id: str) -> tuple[int, int]:
+    query = select(func.max(TRIALS.c.number), func.max(TRIALS.c.finish_seq))
+    row = session.connection.execute(query.where(TRIALS.c.study_id == study_id)).one()
+    return (-1 if row[0] is None else int(row[0])) + 1, int(row[1] or 0) + 1
+
+
+def _candidates(session: ReadSession, study_id: str, ids: set[str]) -> dict[str, Candidate]:
+    found: dict[str, Candidate] = {}
+    kept = CANDIDATES.c.state == CandidateState.KEPT
+    query = select(CANDIDATES).where(CANDIDATES.c.study_id == study_id, kept)
+    for row in session.connection.execute(query):
+        found[row.id] = candidate_from(row)
+    for chunk in _chunks(sorted(ids - found.keys())):
+        query = select(CANDIDATES).where(CANDIDATES.c.id.in_(chunk))
+        for row in session.connection.execute(query):
+            found[row.id] = candidate_from(row)
+    return found
+
+
+def _batches(session: ReadSession, attempt_ids: Sequence[str]) -> dict[str, int]:
+    counts = dict.fromkeys(attempt_ids, 0)
+    for ids in _chunks(attempt_ids):
+        query = select(BATCHES.c.attempt_id, func.count()).where(BATCHES.c.attempt_id.in_(ids))
+        rows = session.connection.execute(query.group_by(BATCHES.c.attempt_id))
+        counts.update({attempt_id: int(count) for attempt_id, count in rows})
+    return counts
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK))
