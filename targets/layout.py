@@ -1,0 +1,139 @@
+"""Where an attempt's files are and how its record is written. Standard library only: the
+supervisor, which must stay small to fork cheaply, imports this and little else.
+
+Below the target's root:
+    supervisor.sock, supervisor.lock, supervisor.log
+    attempts/<name>/    one directory per attempt, private to the user
+        launch.json     all the supervisor needs to start it; written before it is asked
+        record.jsonl    boot, subreaper, program, exit, durable: what became of it so far
+        params.json, inputs/, work/, output/, home/, reports.jsonl, stop, log, score
+        answerer/       the same for the candidate's program in `answers` mode
+    logs/               logs of released attempts
+    trash/              being deleted
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+PROTOCOL: Final = 1
+"""Of the conversation between a controller and a supervisor."""
+
+ATTEMPTS: Final = "attempts"
+LOGS: Final = "logs"
+TRASH: Final = "trash"
+SOCKET: Final = "supervisor.sock"
+LOCK: Final = "supervisor.lock"
+SUPERVISOR_LOG: Final = "supervisor.log"
+
+LAUNCH: Final = "launch.json"
+RECORD: Final = "record.jsonl"
+PARAMS: Final = "params.json"
+REPORTS: Final = "reports.jsonl"
+STOP: Final = "stop"
+INPUTS: Final = "inputs"
+WORK: Final = "work"
+OUTPUT: Final = "output"
+HOME: Final = "home"
+SCORE: Final = "score"
+LOG: Final = "log"
+ANSWERER: Final = "answerer"
+ANSWERER_LOG: Final = "answerer.log"
+
+SCORE_FD: Final = 3
+ASK_FD: Final = 4
+ANSWER_FD: Final = 5
+
+CLEAN_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+NAME_RULE: Final = "1 to 128 letters, digits, '.', '_' or '-', the first not a '.'"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_RECORD_BYTES = 64 * 1024
+
+Fact = dict[str, Any]
+"""One line of a record; keys are those of the facts below."""
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` may name an attempt: one plain path component."""
+    return _NAME.fullmatch(text) is not None
+
+
+def one_line(text: str) -> str:
+    """`text` for a person: control characters gone, at most 500 characters."""
+    return _CONTROL.sub(" ", text).strip()[:500]
+
+
+@contextmanager
+def short_path(directory: str) -> Iterator[str]:
+    """A short name of `directory`, however long its path is: that of a Unix socket is limited
+    to 107 bytes. Valid inside the `with`."""
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def boot_id() -> str:
+    """Changes when the machine restarts: pids of another boot mean nothing."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def process_start(pid: int | str) -> int | None:
+    """When a live process started, in clock ticks since boot; None when there is no such one.
+
+    Together with the pid it names a process for good: pids alone are reused.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def append_fact(descriptor: int, fact: Fact) -> None:
+    """Append one line to a record in a single write.
+
+    It starts with a newline so that a line cut off by a full disk spoils none but itself.
+    """
+    os.write(descriptor, f"\n{json.dumps(fact)}\n".encode())
+
+
+def read_record(attempt: str) -> Fact | None:
+    """The facts recorded of the attempt in directory `attempt`, merged; the first of a kind
+    counts. None when it was never claimed."""
+    try:
+        descriptor = os.open(
+            f"{attempt}/{RECORD}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, _RECORD_BYTES)
+    finally:
+        os.close(descriptor)
+    facts: Fact = {}
+    for line in data.splitlines():
+        if line:
+            _merge(facts, line)
+    return facts
+
+
+def _merge(facts: Fact, line: bytes) -> None:
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        return
+    if isinstance(fact, dict):
+        for key, value in fact.items():
+            facts.setdefault(key, value)

@@ -1,0 +1,179 @@
+"""The few Linux calls that Python has no function for. Standard library only."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterable
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_SFD_CLOEXEC: Final = 0o2000000
+_SFD_NONBLOCK: Final = 0o4000
+_SIGINFO_BYTES: Final = 128
+IN_MODIFY: Final = 0x2
+IN_IGNORED: Final = 0x8000
+IN_ONESHOT: Final = 0x80000000
+_IN_CLOEXEC_NONBLOCK: Final = 0o2000000 | 0o4000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
+_mask = ctypes.create_string_buffer(128)
+
+
+def adopt_orphans() -> None:
+    """From now on every descendant whose parent dies becomes a child of this process."""
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def signal_when_parent_dies(number: int) -> None:
+    """Have `number` sent to this process when the one that forked it dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def open_signalfd(numbers: Iterable[int]) -> int:
+    """A descriptor that reads the given, blocked signals of the process that calls this."""
+    _libc.sigemptyset(_mask)
+    for number in numbers:
+        _libc.sigaddset(_mask, int(number))
+    descriptor: int = _libc.signalfd(-1, _mask, _SFD_CLOEXEC | _SFD_NONBLOCK)
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "signalfd")
+    return descriptor
+
+
+def read_signals(descriptor: int) -> set[int]:
+    """The numbers of the signals that arrived since the last call."""
+    try:
+        data = os.read(descriptor, 16 * _SIGINFO_BYTES)
+    except BlockingIOError:
+        return set()
+    return {
+        int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), _SIGINFO_BYTES)
+    }
+
+
+def open_inotify() -> int:
+    """An inotify descriptor, or -1 where the machine has none left."""
+    descriptor: int = _libc.inotify_init1(_IN_CLOEXEC_NONBLOCK)
+    return descriptor
+
+
+def watch_once(inotify: int, path: str) -> int:
+    """Have the next change of the file at `path` told once; -1 when it cannot be watched."""
+    watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), IN_MODIFY | IN_ONESHOT)
+    return watch
+
+
+def sync_file_system(descriptor: int) -> bool:
+    """Wait until all that was written to the file system of `descriptor` is on the disk."""
+    return int(_libc.syncfs(descriptor)) == 0
+
+
+def children_of(pid: int) -> list[int]:
+    """The live and dead children of a process, all its threads' included; empty if it is gone."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    found: list[int] = []
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+        except FileNotFoundError:
+            if thread == str(pid):
+                return _children_by_search(pid)
+        except OSError:
+            continue
+    return found
+
+
+def _children_by_search(pid: int) -> list[int]:
+    """For kernels without CONFIG_PROC_CHILDREN: every process whose parent is `pid`."""
+    wanted = str(pid).encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[1] == wanted:
+                found.append(int(name))
+    return found
+
+
+def descendants_of(pid: int) -> set[int]:
+    """Every process below `pid`, itself not included."""
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in children_of(waiting.pop()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def signal_process(pid: int, number: int) -> None:
+    """Send a signal; a process that is gone or not ours is no error."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass  # gone already, which is what a signal is for
+
+
+def end_children(own_pid: int) -> None:
+    """Kill and reap every descendant of this process, which must have called adopt_orphans.
+
+    The direct children are killed first: they cannot be replaced by a stranger of the same pid
+    before they are reaped, and what they leave becomes a direct child in turn. Whoever forks
+    faster than that is stopped first, all of it, then killed.
+    """
+    turn = 0
+    while _reap_ready():
+        if turn > 2:
+            _freeze(own_pid)
+        for child in children_of(own_pid):
+            _kill_with_group(child, own_pid)
+        turn += 1
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _reap_ready() -> bool:
+    """Reap all that ended; False when no child is left at all."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _kill_with_group(child: int, own_pid: int) -> None:
+    signal_process(child, signal.SIGKILL)
+    try:
+        group = os.getpgid(child)
+        # The child is not reaped yet, so the number of its group is not anybody else's.
+        if group != os.getpgid(own_pid):
+            os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass  # the group went with its last member
+
+
+def _freeze(own_pid: int) -> None:
+    """Stop every descendant until none is left running that could fork."""
+    stopped: set[int] = set()
+    for _ in range(200):
+        fresh = descendants_of(own_pid) - stopped
+        if not fresh:
+            return
+        for pid in fresh:
+            signal_process(pid, signal.SIGSTOP)
+        stopped |= fresh

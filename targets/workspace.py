@@ -1,0 +1,292 @@
+"""An attempt's directory: laid out before it is launched, deleted after it was collected."""
+
+import errno
+import itertools
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from inner_trials import contract
+from ledger.errors import DiskFull, InvalidInput
+from ledger.records import AttemptKind, Json
+from targets import layout
+from targets.protocol import AttemptSpec, Program
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9._-]+)\}")
+_SCORED: Final = frozenset({AttemptKind.PREPARE, AttemptKind.EVALUATE})
+_BASE_ENVIRONMENT: Final = {
+    "PATH": layout.CLEAN_PATH,
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+
+class Store(Protocol):
+    """What a workspace needs of ledger.artifacts.ArtifactStore."""
+
+    def checkout(self, tree: str) -> Path:
+        """A read-only directory holding the tree."""
+        ...
+
+    def copy_tree(self, tree: str, destination: Path) -> None:
+        """A private writable copy."""
+        ...
+
+
+@contextmanager
+def disk_errors(doing: str) -> Iterator[None]:
+    """Turn `no space left` into DiskFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space left while {doing}; free some and it goes on") from error
+        raise
+
+
+def lay_out(root: str, spec: AttemptSpec, store: Store, *, host: str, boot: str) -> bool:
+    """Make the attempt's directory, whole or not at all; False when another made it before.
+
+    Raises InvalidInput, DiskFull, and what the store raises.
+    """
+    _check_names(spec)
+    final = f"{root}/{layout.ATTEMPTS}/{spec.name}"
+    if os.path.lexists(final):
+        return False
+    with disk_errors(f"preparing attempt {spec.name}"):
+        draft = tempfile.mkdtemp(prefix="new-", dir=f"{root}/{layout.TRASH}")
+        try:
+            _fill(draft, final, spec, store, {"host": host, "boot": boot})
+            os.rename(draft, final)
+        except BaseException as error:
+            remove_tree(draft)
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+    return True
+
+
+def _check_names(spec: AttemptSpec) -> None:
+    if not layout.is_name(spec.name):
+        raise InvalidInput(f"attempt name {spec.name!r}: must be {layout.NAME_RULE}")
+    mounts = {**spec.inputs, **spec.answerer_inputs}
+    for mount in mounts:
+        if not layout.is_name(mount):
+            raise InvalidInput(f"input name {mount!r}: must be {layout.NAME_RULE}")
+    _check_places(spec.program, spec.inputs)
+    if spec.answerer is not None:
+        _check_places(spec.answerer, spec.answerer_inputs)
+
+
+def _check_places(program: Program, inputs: Mapping[str, str]) -> None:
+    if program.working_input is not None and program.run_in is not None:
+        raise InvalidInput(
+            f"program.run_in {program.run_in!r} excludes program.working_input "
+            f"{program.working_input!r}: give one of them"
+        )
+    for field in ("working_input", "run_in"):
+        mount = getattr(program, field)
+        if mount is not None and mount not in inputs:
+            raise InvalidInput(f"program.{field} {mount!r} is not one of the inputs")
+
+
+def _fill(
+    draft: str, final: str, spec: AttemptSpec, store: Store, place: Mapping[str, str]
+) -> None:
+    """`draft` becomes `final`: paths inside it are written as they will be."""
+    checkouts = _make_directories(draft, spec.program, spec.inputs, store)
+    os.mkdir(f"{draft}/{layout.OUTPUT}")
+    _write(f"{draft}/{layout.REPORTS}", b"")
+    _write(f"{draft}/{layout.PARAMS}", json.dumps(_params(final, spec)).encode())
+    scored = spec.kind in _SCORED
+    launch = {
+        "owner": spec.owner,
+        "kind": spec.kind,
+        **place,
+        **_program(final, spec.program, checkouts, _environment(final, spec, scored=scored)),
+        "score": scored,
+        "answerer": _answerer(draft, final, spec, store),
+        "timeout_s": spec.limits.timeout_s,
+        "stall_s": spec.limits.stall_s,
+        "grace_s": spec.limits.grace_s,
+        "memory_bytes": spec.limits.memory_bytes,
+        "log_bytes": spec.limits.log_bytes,
+        "report_bytes": spec.limits.report_bytes,
+    }
+    _write(f"{draft}/{layout.LAUNCH}", json.dumps(launch).encode())
+
+
+def _answerer(draft: str, final: str, spec: AttemptSpec, store: Store) -> dict[str, Any] | None:
+    if spec.answerer is None:
+        return None
+    draft, final = f"{draft}/{layout.ANSWERER}", f"{final}/{layout.ANSWERER}"
+    os.mkdir(draft, 0o700)
+    checkouts = _make_directories(draft, spec.answerer, spec.answerer_inputs, store)
+    environment = {
+        **_environment_of(final, spec.answerer, spec),
+        contract.INPUTS: f"{final}/{layout.INPUTS}",
+        contract.ATTEMPT: spec.name,
+    }
+    return _program(final, spec.answerer, checkouts, environment)
+
+
+def _make_directories(
+    draft: str, program: Program, inputs: Mapping[str, str], store: Store
+) -> dict[str, str]:
+    """The places a program runs in; the path of the checkout of each input."""
+    os.mkdir(f"{draft}/{layout.HOME}")
+    os.mkdir(f"{draft}/{layout.INPUTS}")
+    checkouts = {mount: str(store.checkout(digest)) for mount, digest in inputs.items()}
+    for mount, path in checkouts.items():
+        os.symlink(path, f"{draft}/{layout.INPUTS}/{mount}")
+    if program.working_input is None:
+        os.mkdir(f"{draft}/{layout.WORK}")
+    else:
+        store.copy_tree(inputs[program.working_input], Path(draft, layout.WORK))
+    return checkouts
+
+
+def _program(
+    final: str, program: Program, checkouts: Mapping[str, str], environment: dict[str, str]
+) -> dict[str, Any]:
+    """argv, cwd, environment and whether it was found, as the subreaper reads them."""
+    places = {mount: f"{final}/{layout.INPUTS}/{mount}" for mount in checkouts}
+    places["python"] = program.python
+    argv = [_PLACEHOLDER.sub(lambda m: places.get(m[1], m[0]), part) for part in program.argv]
+    if not argv or not argv[0]:
+        raise InvalidInput("program.argv is empty: write the command to run")
+    if any("\0" in part for part in (*argv, *environment, *environment.values())):
+        raise InvalidInput("program.argv and program.environment must not hold NUL characters")
+    found = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment["PATH"])
+    cwd = f"{final}/{layout.WORK}" if program.run_in is None else checkouts[program.run_in]
+    return {
+        "argv": [found or argv[0], *argv[1:]],
+        "missing": found is None,
+        "cwd": cwd,
+        "env": environment,
+    }
+
+
+def _environment_of(final: str, program: Program, spec: AttemptSpec) -> dict[str, str]:
+    """Everything a program finds in its environment but the ARL names: nothing is inherited."""
+    home = f"{final}/{layout.HOME}"
+    return {
+        **_BASE_ENVIRONMENT,
+        "HOME": home,
+        "TMPDIR": home,
+        "OMP_NUM_THREADS": str(max(1, int(spec.limits.cpus))),
+        **program.environment,
+        "CUDA_VISIBLE_DEVICES": ",".join(spec.limits.gpu_ids),
+    }
+
+
+def _environment(final: str, spec: AttemptSpec, *, scored: bool) -> dict[str, str]:
+    environment = {
+        **_environment_of(final, spec.program, spec),
+        contract.ATTEMPT: spec.name,
+        contract.PARAMS: f"{final}/{layout.PARAMS}",
+        contract.REPORTS: f"{final}/{layout.REPORTS}",
+        contract.STOP: f"{final}/{layout.STOP}",
+        contract.OUTPUT: f"{final}/{layout.OUTPUT}",
+        contract.INPUTS: f"{final}/{layout.INPUTS}",
+    }
+    if scored:
+        environment[contract.SCORE_FD] = str(layout.SCORE_FD)
+    if spec.answerer is not None:
+        environment[contract.ASK_FD] = str(layout.ASK_FD)
+        environment[contract.ANSWER_FD] = str(layout.ANSWER_FD)
+    return environment
+
+
+def _params(final: str, spec: AttemptSpec) -> dict[str, Json]:
+    """The program's document, completed with the paths that only a target knows."""
+    inputs: dict[str, Json] = {mount: f"{final}/{layout.INPUTS}/{mount}" for mount in spec.inputs}
+    return {
+        **spec.document,
+        "inputs": inputs,
+        "output": f"{final}/{layout.OUTPUT}",
+        "workspace": f"{final}/{layout.WORK}",
+        "resume": inputs.get(contract.RESUME_DIR),
+    }
+
+
+def _write(path: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+
+
+def discard(root: str, name: str) -> None:
+    """Delete an attempt's directory: out of sight in one step, then file by file."""
+    # A name of its own: an earlier release may have been cut short.
+    grave = tempfile.mkdtemp(prefix="old-", dir=f"{root}/{layout.TRASH}")
+    try:
+        os.rename(f"{root}/{layout.ATTEMPTS}/{name}", grave)
+    except FileNotFoundError:
+        pass  # another one did it
+    remove_tree(grave)
+
+
+def remove_tree(top: str) -> None:
+    """Delete a directory whatever a program made of it: any depth, any permissions, any names.
+
+    A directory found deeper is moved up to the top first, so that neither the stack nor a path
+    nor the number of open files grows with the depth.
+    """
+    descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        numbers = itertools.count()
+        while names := os.listdir(descriptor):
+            for name in names:
+                _remove_entry(descriptor, name, numbers)
+    finally:
+        os.close(descriptor)
+    os.rmdir(top)
+
+
+def _remove_entry(top: int, name: str, numbers: Iterator[int]) -> None:
+    if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
+        os.unlink(name, dir_fd=top)
+        return
+    try:
+        os.rmdir(name, dir_fd=top)
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    os.chmod(name, 0o700, dir_fd=top)
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+    try:
+        for child in os.listdir(inner):
+            _empty_out(inner, child, top, numbers)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=top)
+
+
+def _empty_out(inner: int, child: str, top: int, numbers: Iterator[int]) -> None:
+    if not stat.S_ISDIR(os.lstat(child, dir_fd=inner).st_mode):
+        os.unlink(child, dir_fd=inner)
+        return
+    os.chmod(child, 0o700, dir_fd=inner)
+    while True:
+        try:
+            os.rename(child, f".arl-{next(numbers)}", src_dir_fd=inner, dst_dir_fd=top)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
