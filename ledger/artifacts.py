@@ -25,6 +25,12 @@ class ArtifactStore:
         """Store a copy of a regular file; hashes while copying, so it is consistent."""
         raise NotImplementedError
 
+    def put_open_file(self, fd: int, *, limit_bytes: int) -> tuple[str, int]:
+        """Store a copy of what an open regular file holds from its start; digest and size.
+        Hashes while copying. Raises InvalidInput when it holds more than `limit_bytes`: the
+        collector's way in, since a hostile file may grow while it is read."""
+        raise NotImplementedError
+
     def put_tree(self, root: Path, files: Iterable[str] | None = None) -> str:
         """Store the regular files below a trusted directory (symlinks refused, `__pycache__`
         and `.git` skipped), or only `files` (relative POSIX paths), and return the tree digest."""

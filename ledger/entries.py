@@ -37,6 +37,8 @@ class StudySubmitted:
     comparison: str
     seed: int
     actor: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Mount name to tree digest, as the study file named them; `prepare` checks and freezes."""
     secret_digest: str = ""
     """sha256 of the study's secret; filled in by `ledger.writes.create_study`."""
     budgets: Mapping[str, float] = field(default_factory=dict)

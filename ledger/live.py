@@ -26,6 +26,7 @@ from ledger.records import (
     Study,
     Trial,
     TrialKind,
+    Verdict,
 )
 from ledger.rows import (
     ARTIFACTS,
@@ -101,6 +102,8 @@ class LiveState:
     value_batches: Mapping[str, int]
     """How many batches were accepted of each attempt that has not ended; also the next one's
     sequence number."""
+    value_counts: Mapping[str, int]
+    """How many values were accepted of each attempt that has not ended."""
     families: Sequence[Family]
     proposer_state: bytes | None
     commands: Sequence[Command]
@@ -129,6 +132,7 @@ def load_live(
     finished, proposed, search_count = _history(session, study_id)
     next_number, next_finish = _next_numbers(session, study_id)
     families = select(FAMILIES).where(FAMILIES.c.study_id == study_id)
+    batches = _batches(session, [a.id for a in live_attempts])
     return LiveState(
         study=study_from(row),
         budgets=load_budgets(session, study_id),
@@ -146,7 +150,8 @@ def load_live(
         search_count=search_count,
         next_number=next_number,
         next_finish_seq=next_finish,
-        value_batches=_batches(session, [a.id for a in live_attempts]),
+        value_batches={attempt_id: found[0] for attempt_id, found in batches.items()},
+        value_counts={attempt_id: found[1] for attempt_id, found in batches.items()},
         families=[family_from(r) for r in run(families.order_by(FAMILIES.c.number))],
         proposer_state=run(select(STATES.c.state).where(STATES.c.study_id == study_id)).scalar(),
         commands=pending_commands(session, study_id),
@@ -158,6 +163,28 @@ def pending_commands(session: ReadSession, study_id: str) -> list[Command]:
     """What operators asked for and nobody carried out yet, oldest first."""
     query = select(COMMANDS).where(COMMANDS.c.study_id == study_id, COMMANDS.c.state == "pending")
     return [command_from(r) for r in session.connection.execute(query.order_by(COMMANDS.c.id))]
+
+
+def recent_durations(session: ReadSession, study_id: str, limit: int) -> list[float]:
+    """Seconds that the latest complete trials took, all their attempts together; oldest first."""
+    latest = (
+        select(TRIALS.c.id, TRIALS.c.finish_seq)
+        .where(
+            TRIALS.c.study_id == study_id,
+            TRIALS.c.state == TrialState.COMPLETE,
+            TRIALS.c.reason != Reason.DUPLICATE,
+        )
+        .order_by(TRIALS.c.finish_seq.desc())
+        .limit(limit)
+        .subquery()
+    )
+    query = (
+        select(func.sum(ATTEMPTS.c.wall_s))
+        .join(latest, latest.c.id == ATTEMPTS.c.trial_id)
+        .group_by(latest.c.id, latest.c.finish_seq)
+        .order_by(latest.c.finish_seq)
+    )
+    return [float(row[0] or 0.0) for row in session.connection.execute(query)]
 
 
 def load_budgets(session: ReadSession, study_id: str) -> dict[Resource, BudgetLine]:
@@ -231,7 +258,7 @@ def _history(
         TRIALS.c.reason,
         TRIALS.c.candidate_id,
         CANDIDATES.c.params,
-        CANDIDATES.c.state,
+        TRIALS.c.verdict,
         TRIALS.c.finish_seq,
     )
     query = (
@@ -248,7 +275,7 @@ def _history(
         reason,
         candidate_id,
         params,
-        kept,
+        verdict,
         seq,
     ) in session.connection.execute(query):
         count += 1
@@ -264,7 +291,7 @@ def _history(
                 value=value,
                 reason=Reason(reason),
                 candidate_id=candidate_id,
-                kept=kept == CandidateState.KEPT,
+                kept=verdict == Verdict.KEEP,
             )
         )
     return finished, frozenset(proposed), count
@@ -289,12 +316,14 @@ def _candidates(session: ReadSession, study_id: str, ids: set[str]) -> dict[str,
     return found
 
 
-def _batches(session: ReadSession, attempt_ids: Sequence[str]) -> dict[str, int]:
-    counts = dict.fromkeys(attempt_ids, 0)
+def _batches(session: ReadSession, attempt_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Batches and values accepted so far, by attempt."""
+    counts = dict.fromkeys(attempt_ids, (0, 0))
     for ids in _chunks(attempt_ids):
-        query = select(BATCHES.c.attempt_id, func.count()).where(BATCHES.c.attempt_id.in_(ids))
-        rows = session.connection.execute(query.group_by(BATCHES.c.attempt_id))
-        counts.update({attempt_id: int(count) for attempt_id, count in rows})
+        query = select(BATCHES.c.attempt_id, func.count(), func.sum(BATCHES.c.value_count))
+        query = query.where(BATCHES.c.attempt_id.in_(ids)).group_by(BATCHES.c.attempt_id)
+        rows = session.connection.execute(query)
+        counts.update({row[0]: (int(row[1]), int(row[2])) for row in rows})
     return counts
 
 

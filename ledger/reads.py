@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy import true as sql_true
 
 from ledger.chain import GENESIS
 from ledger.curves import parse_values, read_values
@@ -27,9 +28,11 @@ from ledger.live import (
     load_evaluations,
     load_live,
     pending_commands,
+    recent_durations,
 )
 from ledger.records import (
     Artifact,
+    ArtifactRole,
     Attempt,
     Candidate,
     Decision,
@@ -42,6 +45,7 @@ from ledger.records import (
     TrialKind,
 )
 from ledger.rows import (
+    ARTIFACTS,
     ATTEMPTS,
     CANDIDATES,
     COMMANDS,
@@ -75,6 +79,11 @@ __all__ = [
     "TrialPage",
     "best_trial",
     "claimable_studies",
+    "confirmation_runs",
+    "ended_study_ids",
+    "find_artifact",
+    "latest_value",
+    "recent_durations",
     "comparable_trials",
     "find_candidates",
     "find_study",
@@ -97,6 +106,7 @@ __all__ = [
     "parse_values",
     "pending_commands",
     "read_values",
+    "workable_studies",
 ]
 
 _AMBIGUOUS_SHOWN: Final = 10
@@ -167,11 +177,27 @@ def claimable_studies(session: ReadSession) -> list[Study]:
         | STUDIES.c.lease_expires_at.is_(None)
         | (STUDIES.c.lease_expires_at <= session.now())
     )
+    return _with_work(session, free)
+
+
+def _with_work(session: ReadSession, condition: ColumnElement[bool]) -> list[Study]:
     ended = (StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED)
     asked = exists().where(COMMANDS.c.study_id == STUDIES.c.id, COMMANDS.c.state == "pending")
-    query = select(STUDIES).where(free, STUDIES.c.state.not_in(ended) | asked)
+    query = select(STUDIES).where(condition, STUDIES.c.state.not_in(ended) | asked)
     rows = session.connection.execute(query.order_by(STUDIES.c.created_at))
     return [study_from(row) for row in rows]
+
+
+def workable_studies(session: ReadSession) -> list[Study]:
+    """As `claimable_studies`, whoever holds the lease: its holder may be gone."""
+    return _with_work(session, sql_true())
+
+
+def ended_study_ids(session: ReadSession) -> set[str]:
+    """Studies in which nothing may run any more."""
+    ended = (StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED)
+    query = select(STUDIES.c.id).where(STUDIES.c.state.in_(ended))
+    return set(session.connection.execute(query).scalars())
 
 
 def get_candidate(session: ReadSession, candidate_id: str) -> Candidate:
@@ -275,6 +301,44 @@ def holdout_uses(session: ReadSession, bundle_digest: str) -> int:
     """How many replay families, of all studies, have used this bundle's holdout split."""
     query = select(func.count()).where(USES.c.bundle_digest == bundle_digest)
     return int(session.connection.execute(query).scalar_one())
+
+
+def find_artifact(session: ReadSession, trial_id: str, role: ArtifactRole) -> str | None:
+    """Tree digest of the latest artifact of that role which a trial saved."""
+    query = (
+        select(ARTIFACTS.c.digest)
+        .where(ARTIFACTS.c.trial_id == trial_id, ARTIFACTS.c.role == role)
+        .order_by(ARTIFACTS.c.created_at.desc())
+        .limit(1)
+    )
+    digest: str | None = session.connection.execute(query).scalar()
+    return digest
+
+
+def latest_value(session: ReadSession, trial_id: str, metric: str) -> float | None:
+    """The last value a trial reported of one metric."""
+    query = select(LATEST.c.value).where(LATEST.c.trial_id == trial_id, LATEST.c.metric == metric)
+    stored = session.connection.execute(query).scalar()
+    return None if stored is None else float(stored.strip('"'))
+
+
+def confirmation_runs(
+    session: ReadSession, family_id: str, candidate_id: str
+) -> list[tuple[Trial, Sequence[Evaluation]]]:
+    """The complete runs that confirmed a candidate in its family, with their scores."""
+    query = (
+        select(TRIALS)
+        .where(
+            TRIALS.c.family_id == family_id,
+            TRIALS.c.candidate_id == candidate_id,
+            TRIALS.c.state == TrialState.COMPLETE,
+            TRIALS.c.stage.like("confirm:%"),
+        )
+        .order_by(TRIALS.c.number)
+    )
+    trials = [trial_from(row) for row in session.connection.execute(query)]
+    evaluations = load_evaluations(session, [trial.id for trial in trials])
+    return [(trial, evaluations.get(trial.id, ())) for trial in trials]
 
 
 def comparable_trials(

@@ -192,6 +192,8 @@ class Attempt:
     handle: str | None
     host: str
     timeout_s: float
+    cause: str | None
+    """The target's word for how it ended; None before."""
     exit_code: int | None
     wall_s: float | None
     cpu_s: float | None

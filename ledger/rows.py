@@ -140,6 +140,7 @@ def attempt_from(row: R) -> Attempt:
         handle=row.handle,
         host=row.host,
         timeout_s=row.timeout_s,
+        cause=row.cause,
         exit_code=row.exit_code,
         wall_s=row.wall_s,
         cpu_s=row.cpu_s,

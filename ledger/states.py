@@ -98,7 +98,8 @@ STUDY_TRANSITIONS: Final[Mapping[StudyState, frozenset[StudyState]]] = {
 _TRIAL_ENDS: Final = frozenset({TrialState.FAILED, TrialState.CANCELLED})
 
 TRIAL_TRANSITIONS: Final[Mapping[TrialState, frozenset[TrialState]]] = {
-    TrialState.PROPOSED: frozenset({TrialState.RUNNING}) | _TRIAL_ENDS,
+    # Straight to complete only by being served: a duplicate answered from the ledger.
+    TrialState.PROPOSED: frozenset({TrialState.RUNNING, TrialState.COMPLETE}) | _TRIAL_ENDS,
     TrialState.RUNNING: frozenset({TrialState.EVALUATING, TrialState.PRUNED}) | _TRIAL_ENDS,
     TrialState.EVALUATING: frozenset({TrialState.DECIDING}) | _TRIAL_ENDS,
     TrialState.DECIDING: frozenset({TrialState.COMPLETE}) | _TRIAL_ENDS,
@@ -123,7 +124,9 @@ FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
     FamilyState.OPEN: frozenset(
         {FamilyState.PASSED, FamilyState.REFUSED, FamilyState.INCONCLUSIVE}
     ),
-    FamilyState.PASSED: frozenset({FamilyState.AWAITING_APPROVAL, FamilyState.PROMOTED}),
+    FamilyState.PASSED: frozenset(
+        {FamilyState.AWAITING_APPROVAL, FamilyState.PROMOTED, FamilyState.DECLINED}
+    ),
     FamilyState.AWAITING_APPROVAL: frozenset({FamilyState.PROMOTED, FamilyState.DECLINED}),
 }
 

@@ -111,7 +111,7 @@ def create_study(
         "spec_digest": entry.spec_digest,
         "bundle_digest": entry.bundle_digest,
         "comparison": entry.comparison,
-        "inputs": "{}",
+        "inputs": canonical_json(dict(entry.inputs)),
         "secret": secret,
         "seed": entry.seed,
         "active_s": 0.0,

@@ -36,6 +36,7 @@ class Program:
     python: str
     """The interpreter (or image entry) that `{python}` stands for."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to a clean environment; the same placeholders are replaced in the values."""
     working_input: str | None = None
     """Name of the input whose tree is copied into the writable working directory."""
     run_in: str | None = None

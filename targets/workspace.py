@@ -161,7 +161,12 @@ def _program(
     """argv, cwd, environment and whether it was found, as the subreaper reads them."""
     places = {mount: f"{final}/{layout.INPUTS}/{mount}" for mount in checkouts}
     places["python"] = program.python
-    argv = [_PLACEHOLDER.sub(lambda m: places.get(m[1], m[0]), part) for part in program.argv]
+
+    def placed(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda m: places.get(m[1], m[0]), text)
+
+    argv = [placed(part) for part in program.argv]
+    environment = {name: placed(value) for name, value in environment.items()}
     if not argv or not argv[0]:
         raise InvalidInput("program.argv is empty: write the command to run")
     if any("\0" in part for part in (*argv, *environment, *environment.values())):

@@ -1,0 +1,45 @@
+"""The table of contents: which steps a study takes in which state, in order.
+
+Every step loads what it needs from the view, works with no session open, and adds entries; the
+driver commits them under the study's fence and performs the effects afterwards.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from controller.steps import (
+    collect,
+    commands,
+    decide,
+    evaluate,
+    launch,
+    observe,
+    prepare,
+    propose,
+    replay,
+)
+from controller.steps.context import StepContext
+from ledger.states import StudyState
+
+Step: TypeAlias = Callable[[StepContext], None]
+
+_TRIALS: Final[tuple[Step, ...]] = (
+    launch.start,
+    observe.run,
+    collect.run,
+    evaluate.run,
+    decide.run,
+)
+"""What happens to trials under way, whatever the study does."""
+
+STEPS: Final[Mapping[StudyState, tuple[Step, ...]]] = {
+    StudyState.SUBMITTED: (commands.run, prepare.begin),
+    StudyState.PREPARING: (commands.run, launch.start, observe.run, prepare.run),
+    StudyState.RUNNING: (commands.run, *_TRIALS, propose.run, launch.plan),
+    StudyState.PAUSED: (commands.run, *_TRIALS, launch.plan),
+    StudyState.DRAINING: (commands.run, *_TRIALS, launch.plan, replay.run),
+    StudyState.REPLAYING: (commands.run, *_TRIALS, replay.run, launch.plan),
+    StudyState.COMPLETED: (commands.run,),
+    StudyState.FAILED: (commands.run,),
+    StudyState.CANCELLED: (commands.run,),
+}

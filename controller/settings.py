@@ -1,0 +1,73 @@
+"""The service's settings. The only place that reads the environment (prefix ARL_)."""
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    home: Path
+    """Where artifacts, attempts, the supervisor and (by default) the ledger live."""
+    ledger_url: str
+    """A SQLAlchemy URL; SQLite below `home` by default."""
+    host: str
+    """This machine's name among workers: local attempts belong to a host."""
+    cpus: float
+    memory_bytes: int
+    gpu_ids: tuple[str, ...]
+    lease_s: float
+    disk_watermark_bytes: int
+    """Free space below which no trial is admitted and running studies pause."""
+
+
+def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
+    ARL_LEASE_S and ARL_DISK_WATERMARK_BYTES. Raises InvalidInput naming the variable."""
+    env = os.environ if environment is None else environment
+    home = Path(env.get("ARL_HOME") or ".arl").absolute()
+    gpus = env.get("ARL_GPUS")
+    return Settings(
+        home=home,
+        ledger_url=env.get("ARL_LEDGER") or f"sqlite:///{home / 'ledger.db'}",
+        host=env.get("ARL_HOST") or platform.node() or "localhost",
+        cpus=_number(env, "ARL_CPUS", float(len(os.sched_getaffinity(0)))),
+        memory_bytes=int(_number(env, "ARL_MEMORY_BYTES", float(_physical_memory()))),
+        gpu_ids=_gpus_here() if gpus is None else tuple(g for g in gpus.split(",") if g),
+        lease_s=_number(env, "ARL_LEASE_S", 30.0),
+        disk_watermark_bytes=int(_number(env, "ARL_DISK_WATERMARK_BYTES", 64.0 * 1024 * 1024)),
+    )
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value > 0:
+        raise InvalidInput(f"{name}: {text!r}: must be a positive number")
+    return value
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _gpus_here() -> tuple[str, ...]:
+    devices = Path("/proc/driver/nvidia/gpus")
+    if not devices.is_dir():
+        return ()
+    return tuple(str(i) for i, _ in enumerate(sorted(devices.iterdir())))
+
+
+def wants_debug(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether ARL_DEBUG asks for tracebacks; readable even when other settings are wrong."""
+    env = os.environ if environment is None else environment
+    return env.get("ARL_DEBUG", "") not in ("", "0")

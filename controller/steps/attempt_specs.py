@@ -1,0 +1,150 @@
+"""Builds the fully pinned AttemptSpec of each kind of attempt from the view."""
+
+import sys
+from typing import Final
+
+from controller.spec.study import StudySpec
+from controller.steps.context import StepContext
+from controller.steps.view import LiveAttempt, LiveTrial
+from inner_trials import contract
+from ledger.records import AttemptKind, Json
+from targets.protocol import AttemptSpec, Limits, Program
+
+CODE_INPUT: Final = "code"
+"""Where the built-in programs' own code is mounted."""
+SOURCE_INPUT: Final = "source"
+
+
+def train_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> AttemptSpec:
+    """The candidate's program: its inputs read-only, no split, no bundle."""
+    inputs = dict(ctx.view.study.inputs)
+    if trial.source_digest is not None:
+        inputs[SOURCE_INPUT] = trial.source_digest
+    if trial.resume_digest is not None:
+        inputs["resume"] = trial.resume_digest
+    return AttemptSpec(
+        name=attempt.name,
+        owner=ctx.owner,
+        kind=AttemptKind.TRAIN,
+        program=program_of(ctx.view.spec),
+        inputs=inputs,
+        document=_document(ctx, attempt, trial),
+        limits=_limits(ctx, attempt, trial),
+    )
+
+
+def program_of(study: StudySpec) -> Program:
+    """What a trial executes, the same for every candidate of the study."""
+    spec = study.program
+    python = spec.python or sys.executable
+    if spec.kind == "command":
+        return Program(
+            argv=spec.argv or (),
+            python=python,
+            environment=spec.environment,
+            working_input=SOURCE_INPUT if spec.source is not None else None,
+        )
+    return Program(
+        argv=("{python}", "-P", "-m", f"inner_trials.{spec.kind}"),
+        python=python,
+        environment={**spec.environment, "PYTHONPATH": "{code}"},
+    )
+
+
+def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> AttemptSpec:
+    """The frozen evaluator on one split of a stored artifact."""
+    bundle = ctx.bundle
+    if bundle is None or attempt.split is None or trial.model_digest is None:
+        raise ValueError(f"{attempt.id} cannot be an evaluation")
+    spec = ctx.view.spec.evaluator
+    inputs = {"artifact": trial.model_digest, "bundle": bundle.code_tree}
+    if bundle.splits:
+        inputs["split"] = bundle.splits[attempt.split]
+    answerer, answerer_inputs = None, {}
+    if spec.mode == "answers":
+        answerer = Program(
+            argv=spec.answer_argv or (),
+            python=ctx.view.spec.program.python or sys.executable,
+            working_input=SOURCE_INPUT,
+        )
+        answerer_inputs = {"artifact": trial.model_digest}
+        if trial.source_digest is not None:
+            answerer_inputs[SOURCE_INPUT] = trial.source_digest
+    return AttemptSpec(
+        name=attempt.name,
+        owner=ctx.owner,
+        kind=AttemptKind.EVALUATE,
+        program=Program(
+            argv=bundle.argv,
+            python=spec.python or sys.executable,
+            environment={contract.SPLIT: str(attempt.split)},
+        ),
+        inputs=inputs,
+        document={
+            "format": contract.FORMAT,
+            "trial": trial.id,
+            "kind": "evaluate",
+            "parameters": {},
+            "seed": 0,
+            "split": str(attempt.split),
+            "options": bundle.options,
+        },
+        limits=_limits(ctx, attempt, trial),
+        answerer=answerer,
+        answerer_inputs=answerer_inputs,
+    )
+
+
+def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
+    """Trusted code that sees everything the study froze, both splits included."""
+    inputs = dict(ctx.view.study.inputs)
+    if ctx.bundle is not None:
+        inputs.update({f"split_{split}": tree for split, tree in ctx.bundle.splits.items()})
+    return AttemptSpec(
+        name=attempt.name,
+        owner=ctx.owner,
+        kind=AttemptKind.PREPARE,
+        program=Program(
+            argv=("{python}", "-P", "-m", "inner_trials.prepare"),
+            python=sys.executable,
+            environment={"PYTHONPATH": "{code}"},
+        ),
+        inputs=inputs,
+        document={
+            "format": contract.FORMAT,
+            "trial": ctx.view.study.id,
+            "kind": "prepare",
+            "parameters": {},
+            "seed": ctx.view.study.seed,
+            "options": {},
+        },
+        limits=_limits(ctx, attempt, None),
+        egress=True,
+    )
+
+
+def _document(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial) -> dict[str, Json]:
+    spec = ctx.view.spec.program
+    return {
+        "format": contract.FORMAT,
+        "trial": trial.id,
+        "kind": spec.kind,
+        "parameters": dict(trial.params),
+        "seed": trial.seed,
+        "options": dict(spec.options),  # type: ignore[arg-type]  # validated as JSON on reading
+    }
+
+
+def _limits(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None) -> Limits:
+    resources = ctx.view.spec.resources
+    evaluating = attempt.kind is AttemptKind.EVALUATE
+    cpus = ctx.view.spec.evaluator.cpus if evaluating else None
+    return Limits(
+        timeout_s=attempt.timeout_s,
+        stall_s=None if evaluating else resources.stall_time_s,
+        cpus=cpus or resources.cpus,
+        memory_bytes=resources.memory_bytes,
+        gpu_ids=trial.gpu_ids if trial is not None else (),
+        log_bytes=resources.log_bytes,
+        output_bytes=resources.output_bytes,
+    )

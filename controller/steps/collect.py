@@ -1,0 +1,162 @@
+"""Collected: turns an ended training attempt into stored artifacts, or into a typed failure."""
+
+from typing import Final
+
+from controller.decisions.retries import decide_retry
+from controller.steps.context import StepContext
+from controller.steps.view import LiveAttempt, LiveTrial
+from evaluator.collector import CollectLimits, Refused, collect
+from inner_trials import contract
+from ledger import entries as e
+from ledger.errors import Conflict
+from ledger.records import ArtifactRole, AttemptKind
+from ledger.states import AttemptState, Reason, TrialState
+from targets.protocol import ExitCause
+
+CAUSES: Final = {
+    ExitCause.DEADLINE: Reason.TIMED_OUT,
+    ExitCause.STALLED: Reason.STALLED,
+    ExitCause.OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
+    ExitCause.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
+    ExitCause.LAUNCH_FAILED: Reason.LAUNCH_FAILED,
+    ExitCause.LOST: Reason.ATTEMPT_LOST,
+    ExitCause.KILLED: Reason.CANCELLED_BY_OPERATOR,
+}
+LOG_TAIL_BYTES: Final = 600
+
+
+def run(ctx: StepContext) -> None:
+    for trial in list(ctx.view.live.values()):
+        attempt = trial.attempt
+        if (
+            attempt is not None
+            and attempt.kind is AttemptKind.TRAIN
+            and attempt.state is AttemptState.EXITED
+        ):
+            _settle(ctx, trial, attempt)
+
+
+def exit_reason(exited: e.AttemptExited) -> Reason | None:
+    """Why an attempt's exit is a failure; None when the program ended well."""
+    reason = CAUSES.get(ExitCause(exited.cause))
+    if reason is not None:
+        return reason
+    if exited.exit_code == 0:
+        return None
+    return Reason.CRASHED if (exited.exit_code or -1) < 0 else Reason.EXIT_NONZERO
+
+
+def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
+    exited = attempt.exited
+    if exited is None:
+        raise ValueError(f"{attempt.id} is exited without an exit")
+    if _was_stopped(attempt, exited):
+        reason = attempt.stop_asked or Reason.PRUNED_MEDIAN
+        ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, "stopped as asked")
+        ctx.end_trial(trial, TrialState.PRUNED, reason, _pruned_at(trial))
+        return
+    failure = exit_reason(exited)
+    if failure is None:
+        _collect(ctx, trial, attempt)
+    else:
+        _keep_resume(ctx, trial, attempt)
+        fail_attempt(ctx, trial, attempt, failure, describe(ctx, attempt, exited))
+
+
+def _was_stopped(attempt: LiveAttempt, exited: e.AttemptExited) -> bool:
+    if exited.cause == ExitCause.STOPPED:
+        return True
+    # Asked to stop but had to be ended: the pruning decision stands all the same.
+    return attempt.stop_asked is not None and exited.exit_code != 0
+
+
+def _pruned_at(trial: LiveTrial) -> str:
+    return f"at step {trial.curve[-1][0]}" if trial.curve else ""
+
+
+def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
+    try:
+        root = ctx.target.outputs(attempt.handle or attempt.name).root
+    except Conflict:
+        return  # something of it still runs; the target is ending it
+    limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
+    found = collect(root, ctx.store, limits=limits)
+    if isinstance(found, Refused):
+        fail_attempt(ctx, trial, attempt, Reason.OUTPUT_REFUSED, found.reason)
+        return
+    evaluator = ctx.view.spec.evaluator
+    if not found.model.files and evaluator.requires_model and evaluator.mode != "reported":
+        detail = f"exited 0 but left nothing in {contract.OUTPUT}/{contract.MODEL_DIR}. "
+        fail_attempt(ctx, trial, attempt, Reason.NO_MODEL, detail + _log_tail(ctx, attempt))
+        return
+    ctx.release_later(attempt)
+    ctx.add(
+        e.ArtifactRecorded(
+            attempt_id=attempt.id,
+            trial_id=trial.id,
+            digest=found.model.digest,
+            role=ArtifactRole.MODEL,
+            files=found.model.files,
+            size_bytes=found.model.size_bytes,
+            collects=True,
+        )
+    )
+
+
+def _keep_resume(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
+    """Save the resume checkpoint of an attempt that failed, for the one that follows it."""
+    try:
+        root = ctx.target.outputs(attempt.handle or attempt.name).root
+        limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
+        found = collect(root, ctx.store, limits=limits)
+    except (Conflict, OSError):
+        return  # lost with its machine: the next attempt starts over
+    if isinstance(found, Refused) or not found.resume.files:
+        return
+    ctx.add(
+        e.ArtifactRecorded(
+            attempt_id=attempt.id,
+            trial_id=trial.id,
+            digest=found.resume.digest,
+            role=ArtifactRole.RESUME,
+            files=found.resume.files,
+            size_bytes=found.resume.size_bytes,
+            collects=False,
+        )
+    )
+
+
+def fail_attempt(
+    ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt, reason: Reason, detail: str
+) -> None:
+    """End an attempt that brought nothing; retry it or fail its trial by whose fault it was."""
+    lost = reason in (Reason.ATTEMPT_LOST, Reason.HOST_GONE)
+    ctx.end_attempt(attempt, AttemptState.LOST if lost else AttemptState.REJECTED, reason, detail)
+    retry = decide_retry(
+        reason, trial.failures, ctx.view.spec.retries, seed=trial.seed, kind=trial.kind
+    )
+    if retry is None:
+        ctx.end_trial(trial, TrialState.FAILED, reason, detail)
+    else:
+        trial.retry_at = ctx.clock.monotonic() + retry.delay_s
+
+
+def describe(ctx: StepContext, attempt: LiveAttempt, exited: e.AttemptExited) -> str:
+    """What a person wants to read first: how it ended and the end of its log."""
+    if exited.exit_code is None:
+        ending = exited.cause
+    elif exited.exit_code < 0:
+        ending = f"{exited.cause}, signal {-exited.exit_code}"
+    else:
+        ending = f"{exited.cause}, exit code {exited.exit_code}"
+    parts = [ending, exited.detail, _log_tail(ctx, attempt)]
+    return ". ".join(part for part in parts if part)
+
+
+def _log_tail(ctx: StepContext, attempt: LiveAttempt) -> str:
+    handle = attempt.handle or attempt.name
+    size = ctx.target.read_log(handle, offset=0, limit=0).size
+    chunk = ctx.target.read_log(handle, offset=max(0, size - LOG_TAIL_BYTES), limit=LOG_TAIL_BYTES)
+    text = chunk.data.decode("utf-8", "replace")
+    printable = "".join(c if c.isprintable() or c == "\n" else " " for c in text).strip()
+    return f"log ends: {printable}" if printable else ""

@@ -1,0 +1,238 @@
+"""Applies what operators asked for: the only way anyone but the worker changes a study."""
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.steps import replay
+from controller.steps.context import StepContext
+from controller.steps.propose import NewTrial, add_trial
+from ledger import entries as e
+from ledger.digests import derive_seed
+from ledger.errors import ArlError, Conflict, InvalidInput
+from ledger.records import (
+    Command,
+    CommandVerb,
+    Params,
+    PausedBy,
+    Proposal,
+    Resource,
+    Split,
+    TrialKind,
+)
+from ledger.states import (
+    STUDY_TERMINAL,
+    AttemptState,
+    FamilyState,
+    Reason,
+    StudyState,
+    TrialState,
+)
+
+PAUSABLE: Final = frozenset(
+    {
+        StudyState.PREPARING,
+        StudyState.RUNNING,
+        StudyState.DRAINING,
+        StudyState.REPLAYING,
+    }
+)
+
+
+def run(ctx: StepContext) -> None:
+    """Apply every pending command in the order they were given; a bad one is refused, with why."""
+    pending, ctx.view.commands = ctx.view.commands, []
+    for command in pending:
+        before = len(ctx.batch)
+        try:
+            _VERBS[command.verb](ctx, command)
+        except ArlError as error:
+            if len(ctx.batch) != before:
+                raise  # half applied: the batch is dropped and the command tried again whole
+            _answer(ctx, command, refused=True, detail=str(error))
+        else:
+            _answer(ctx, command, refused=False, detail="")
+
+
+def _answer(ctx: StepContext, command: Command, *, refused: bool, detail: str) -> None:
+    ctx.add(
+        e.CommandApplied(
+            command_id=command.id,
+            verb=command.verb,
+            arguments=command.arguments,
+            actor=command.actor,
+            refused=refused,
+            detail=detail,
+        )
+    )
+
+
+def _pause(ctx: StepContext, command: Command) -> None:
+    study = ctx.view.study
+    if study.paused_by is PausedBy.CONDITION and study.paused_from is not None:
+        ctx.move(study.paused_from)
+    elif study.state not in PAUSABLE:
+        raise Conflict(f"study {study.name} is {study.state}; only a running study can be paused")
+    ctx.add(
+        e.StudyMoved(
+            current=ctx.view.study.state,
+            new=StudyState.PAUSED,
+            reason=Reason.PAUSED_BY_OPERATOR,
+            detail=f"paused by {command.actor}",
+            paused_by=PausedBy.OPERATOR,
+        )
+    )
+
+
+def _resume(ctx: StepContext, command: Command) -> None:
+    study = ctx.view.study
+    if study.state is StudyState.PAUSED and study.paused_from is not None:
+        ctx.move(study.paused_from, detail=f"resumed by {command.actor}")
+    elif study.state in STUDY_TERMINAL:
+        raise Conflict(
+            f"study {study.name} is {study.state} ({study.reason}) and has nothing to resume; "
+            f"`arl extend {study.id} --trials +N` searches on"
+        )
+
+
+def _stop(ctx: StepContext, command: Command) -> None:
+    study = ctx.view.study
+    if study.state is StudyState.PAUSED and study.paused_from is not None:
+        ctx.move(study.paused_from)
+    if ctx.view.study.state is not StudyState.RUNNING:
+        raise Conflict(f"study {study.name} is {study.state}; only a running study can be stopped")
+    detail = f"stopped by {command.actor}; running trials finish, nothing is replayed"
+    ctx.move(StudyState.DRAINING, Reason.STOPPED_BY_OPERATOR, detail)
+
+
+def _cancel(ctx: StepContext, command: Command) -> None:
+    study = ctx.view.study
+    if study.state in STUDY_TERMINAL:
+        raise Conflict(f"study {study.name} is already {study.state}")
+    end_everything(ctx, Reason.CANCELLED_BY_OPERATOR, f"cancelled by {command.actor}")
+    ctx.move(StudyState.CANCELLED, Reason.CANCELLED_BY_OPERATOR, f"cancelled by {command.actor}")
+
+
+def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
+    """Cancel every live attempt and trial; the processes are ended once that is committed."""
+    for attempt in ctx.view.attempts():
+        handle = attempt.handle or attempt.name
+
+        def stop(handle: str = handle) -> None:
+            ctx.target.kill(handle)
+
+        ctx.after_commit.append(stop)
+        ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, detail)
+    for trial in list(ctx.view.live.values()):
+        ctx.end_trial(trial, TrialState.CANCELLED, reason, detail)
+    for family in list(ctx.view.families.values()):
+        if family.state is FamilyState.OPEN:
+            ctx.add(
+                e.FamilyMoved(
+                    family_id=family.id,
+                    current=family.state,
+                    new=FamilyState.INCONCLUSIVE,
+                    reason=Reason.STUDY_ENDED,
+                    evidence={},
+                )
+            )
+
+
+def _extend(ctx: StepContext, command: Command) -> None:
+    """Arguments: resource name to `{"by": n}` or `{"to": n}` in the ledger's units."""
+    study = ctx.view.study
+    if study.state in STUDY_TERMINAL and study.state is not StudyState.COMPLETED:
+        raise Conflict(f"study {study.name} is {study.state} and cannot be extended")
+    changes = [_new_limit(ctx, name, value) for name, value in command.arguments.items()]
+    for resource, limit in changes:
+        ctx.add(e.BudgetChanged(resource=resource, limit=limit))
+    if study.state is StudyState.COMPLETED:
+        ctx.move(StudyState.RUNNING, detail=f"extended by {command.actor}")
+
+
+def _new_limit(ctx: StepContext, name: str, value: object) -> tuple[Resource, float]:
+    try:
+        resource = Resource(name)
+        change = {str(k): float(v) for k, v in dict(value).items()}  # type: ignore[call-overload]  # checked by the except
+    except (TypeError, ValueError):
+        known = ", ".join(Resource)
+        raise InvalidInput(
+            f"extend: {name}: {value!r}: write one of {known} with by or to"
+        ) from None
+    line = ctx.view.budgets.get(resource)
+    if line is None or line.limit is None:
+        raise Conflict(f"extend: {name}: the study has no limit on it to extend")
+    limit = change["to"] if "to" in change else line.limit + change.get("by", 0.0)
+    if limit < line.spent + line.reserved:
+        raise Conflict(
+            f"extend: {name}: {limit:g} is below what is spent and reserved already "
+            f"({line.spent + line.reserved:g})"
+        )
+    return resource, limit
+
+
+def _enqueue(ctx: StepContext, command: Command) -> None:
+    """Arguments: `params`, a full set of parameters inside the space."""
+    view = ctx.view
+    if view.study.state not in (StudyState.RUNNING, StudyState.PAUSED):
+        raise Conflict(
+            f"study {view.study.name} is {view.study.state}; a trial can be added while it runs "
+            "(a completed study first needs `arl extend`)"
+        )
+    params = _checked_params(ctx, command)
+    ctx.check_room(Resource.TRIALS, 1.0)
+    new = NewTrial(
+        kind=TrialKind.SEARCH,
+        proposal=Proposal(params=params, rationale=f"asked for by {command.actor}"),
+        source_digest=view.baseline_source,
+        proposer="operator",
+        seed=derive_seed(view.study.secret, "search", view.next_search),
+        splits=(Split.SEARCH,),
+    )
+    add_trial(ctx, new)
+
+
+def _checked_params(ctx: StepContext, command: Command) -> Params:
+    given = command.arguments.get("params")
+    if not isinstance(given, dict):
+        raise InvalidInput(f"trial: params: {given!r}: must be name=value pairs")
+    unknown = sorted(set(given) - set(ctx.space))
+    missing = sorted(set(ctx.space) - set(given))
+    if unknown or missing:
+        raise InvalidInput(
+            f"trial: params: unknown {unknown}, missing {missing}; "
+            f"the space has {', '.join(sorted(ctx.space))}"
+        )
+    for name, value in given.items():
+        if not ctx.space[name].contains(value):
+            raise InvalidInput(f"trial: params.{name}: {value!r}: outside {ctx.space[name]}")
+    return dict(given)
+
+
+def _candidate_id(command: Command) -> str:
+    return str(command.arguments.get("candidate_id", ""))
+
+
+def _replay(ctx: StepContext, command: Command) -> None:
+    replay.open_for(ctx, _candidate_id(command), command.actor)
+
+
+def _promote(ctx: StepContext, command: Command) -> None:
+    replay.approve(ctx, _candidate_id(command), command.actor)
+
+
+def _decline(ctx: StepContext, command: Command) -> None:
+    replay.decline(ctx, _candidate_id(command), command.actor)
+
+
+_VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], None]]] = {
+    CommandVerb.PAUSE: _pause,
+    CommandVerb.RESUME: _resume,
+    CommandVerb.STOP: _stop,
+    CommandVerb.CANCEL: _cancel,
+    CommandVerb.EXTEND: _extend,
+    CommandVerb.ENQUEUE: _enqueue,
+    CommandVerb.REPLAY: _replay,
+    CommandVerb.PROMOTE: _promote,
+    CommandVerb.APPROVE: _promote,
+    CommandVerb.DECLINE: _decline,
+}

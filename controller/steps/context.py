@@ -1,0 +1,169 @@
+"""What a step is given: the view, the world's doors, and the batch of entries to commit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from evaluator.bundle import Bundle
+
+from controller.clock import Clock
+from controller.decisions.slots import Grant, Request, ResourcePool, fits
+from controller.settings import Settings
+from controller.spec.study import ResourcesSpec
+from controller.steps.folds import fold
+from controller.steps.view import LiveAttempt, LiveTrial, StudyView
+from evaluator.statistics import noise_floor
+from ledger import entries as e
+from ledger.artifacts import ArtifactStore
+from ledger.database import Ledger
+from ledger.errors import BudgetExceeded
+from ledger.records import AttemptKind, Resource, Split
+from ledger.states import AttemptState, Reason, StudyState, TrialState
+from proposers.protocol import Proposer
+from proposers.search_space import SearchSpace
+from targets.protocol import Target
+
+
+@dataclass(slots=True)
+class Capacity:
+    """This machine's resources and who holds them, shared by every study of one worker."""
+
+    pool: ResourcePool
+
+    def hold(self, trial: LiveTrial, resources: ResourcesSpec) -> None:
+        """Give a trial that is already under way its resources again, past the limits if need
+        be: its processes are there whatever the pool says."""
+        request = Request(
+            cpus=resources.cpus, memory_bytes=resources.memory_bytes or 0, gpus=resources.gpus
+        )
+        grant = fits(self.pool, request) or Grant(
+            cpus=request.cpus, memory_bytes=request.memory_bytes, gpu_ids=()
+        )
+        trial.gpu_ids = grant.gpu_ids
+        self.pool = self.pool.with_grant(trial.id, grant)
+
+
+@dataclass(slots=True, kw_only=True)
+class StepContext:
+    """One study during one tick. Steps add entries; the driver commits them, then acts."""
+
+    view: StudyView
+    bundle: Bundle | None
+    """None in `reported` mode."""
+    ledger: Ledger
+    store: ArtifactStore
+    target: Target
+    proposer: Proposer
+    space: SearchSpace
+    settings: Settings
+    clock: Clock
+    capacity: Capacity
+    active_since: float
+    """Monotonic time at which the study's `active_s` was read."""
+    news: set[str] = field(default_factory=set)
+    """Handles that may have something to observe."""
+    batch: list[e.Entry] = field(default_factory=list)
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
+    """Effects that must not happen before their intent is durable."""
+    urgent: bool = False
+    """Whether the batch holds more than progress notes and should be committed now."""
+    disk_is_low: bool = False
+    prepare_retry_at: float = 0.0
+
+    @property
+    def owner(self) -> str:
+        """Who may adopt this study's attempts: the ledger."""
+        return self.ledger.id
+
+    def active_s(self) -> float:
+        """Wall time the study has used, pauses excluded."""
+        if self.view.study.state is StudyState.PAUSED:
+            return self.view.study.active_s
+        return self.view.study.active_s + self.clock.monotonic() - self.active_since
+
+    def baseline_values(self) -> list[float]:
+        """The pool's scores on the search split."""
+        return [m.values[Split.SEARCH] for m in self.view.baselines if Split.SEARCH in m.values]
+
+    def baseline_candidate_id(self) -> str:
+        """What is to beat: the baseline's candidate, known once its first trial is proposed."""
+        pool = self.view.baselines
+        return pool[0].candidate_id if pool else ""
+
+    def noise_floor(self) -> float:
+        """In the objective's unit; 0 until something was measured twice."""
+        metric = self.view.spec.evaluator.metrics.get(self.view.objective.metric)
+        resolution = metric.resolution if metric is not None else 0.0
+        groups: dict[str, list[float]] = {"baseline": self.baseline_values()}
+        for measured in (m for ms in self.view.replays.values() for m in ms):
+            if Split.SEARCH in measured.values:
+                groups.setdefault(measured.candidate_id, []).append(measured.values[Split.SEARCH])
+        groups.update(self.view.repeats)
+        return noise_floor(groups.values(), resolution=resolution) or resolution
+
+    def check_room(self, resource: Resource, amount: float) -> None:
+        """Raise BudgetExceeded when reserving `amount` would pass the limit."""
+        line = self.view.budgets.get(resource)
+        if line is None or line.limit is None or amount <= 0:
+            return
+        left = line.limit - line.spent - line.reserved
+        if amount > left:
+            raise BudgetExceeded(
+                f"budget {resource}: {amount:g} more would pass the limit of {line.limit:g} "
+                f"({left:g} left); `arl extend {self.view.study.id}` raises it"
+            )
+
+    def add(self, entry: e.Entry, *, urgent: bool = True) -> None:
+        """Fold an entry into the view and queue it for the commit."""
+        fold(self.view, entry)
+        self.batch.append(entry)
+        self.urgent = self.urgent or urgent
+
+    def move(self, new: StudyState, reason: Reason | None = None, detail: str = "") -> None:
+        """Queue a change of the study's state."""
+        current = self.view.study.state
+        self.add(e.StudyMoved(current=current, new=new, reason=reason, detail=detail))
+
+    def end_attempt(
+        self, attempt: LiveAttempt, new: AttemptState, reason: Reason, detail: str
+    ) -> None:
+        """Queue the end of an attempt that brought nothing, and its clean-up."""
+        ended = e.AttemptEnded(
+            attempt_id=attempt.id,
+            current=attempt.state,
+            new=new,
+            reason=reason,
+            detail=detail[:2000],
+        )
+        self.release_later(attempt)
+        self.add(ended)
+
+    def end_trial(self, trial: LiveTrial, new: TrialState, reason: Reason, detail: str) -> None:
+        """Queue the end of a trial without a decision, and give back what it held."""
+        self.add(
+            e.TrialEnded(
+                trial_id=trial.id,
+                candidate_id=trial.candidate_id,
+                trial_kind=trial.kind,
+                current=trial.state,
+                new=new,
+                reason=reason,
+                detail=detail[:2000],
+                finish_seq=self.view.finish_seq + 1,
+            )
+        )
+        self.free(trial)
+
+    def free(self, trial: LiveTrial) -> None:
+        """Give a finished trial's resources back."""
+        self.capacity.pool = self.capacity.pool.without(trial.id)
+
+    def release_later(self, attempt: LiveAttempt) -> None:
+        """Delete what an ended attempt left, once its outcome is committed."""
+        handle = attempt.handle or attempt.name
+        self.after_commit.append(lambda: self.target.release(handle))
+
+    def gpu_seconds(self, attempt_kind: AttemptKind, timeout_s: float) -> float:
+        """What an attempt reserves of the GPU budget: its enforced deadline on its GPUs."""
+        if attempt_kind is AttemptKind.PREPARE:
+            return 0.0
+        return timeout_s * self.view.spec.resources.gpus

@@ -1,0 +1,296 @@
+"""Folds entries into a study's view: the in-memory twin of the ledger's projections."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from controller.steps.view import Known, Leader, LiveAttempt, LiveTrial, Measured, StudyView
+from evaluator.objective import is_better
+from evaluator.pruning import pack_curve
+from ledger import entries as e
+from ledger.digests import params_digest
+from ledger.records import (
+    ArtifactRole,
+    BudgetLine,
+    Family,
+    FinishedTrial,
+    Resource,
+    Split,
+    TrialKind,
+    Verdict,
+)
+from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState, fault_class
+
+
+def fold(view: StudyView, entry: e.Entry) -> None:
+    """Apply one entry. Raises KeyError when it speaks of something the view does not hold."""
+    apply = _FOLDS.get(type(entry))
+    if apply is not None:
+        apply(view, entry)
+
+
+def _study_moved(view: StudyView, entry: e.StudyMoved) -> None:
+    paused = entry.new is StudyState.PAUSED
+    view.study = replace(
+        view.study,
+        state=entry.new,
+        reason=entry.reason if entry.reason is not None else view.study.reason,
+        detail=entry.detail or view.study.detail,
+        paused_by=entry.paused_by if paused else None,
+        paused_from=entry.current if paused else None,
+    )
+
+
+def _inputs_frozen(view: StudyView, entry: e.InputsFrozen) -> None:
+    view.study = replace(view.study, inputs=entry.inputs)
+    view.prepare = None
+
+
+def _budget_changed(view: StudyView, entry: e.BudgetChanged) -> None:
+    line = view.budgets.get(entry.resource) or BudgetLine(
+        resource=entry.resource, limit=None, spent=0.0, reserved=0.0, overrun=0.0
+    )
+    view.budgets[entry.resource] = replace(line, limit=entry.limit)
+
+
+def _shift(view: StudyView, resource: Resource, reserved: float, spent: float) -> None:
+    line = view.budgets.get(resource)
+    if line is None:
+        return
+    room = float("inf") if line.limit is None else line.limit - (line.reserved + reserved)
+    total = line.spent + spent
+    view.budgets[resource] = replace(
+        line,
+        reserved=line.reserved + reserved,
+        spent=min(total, max(room, line.spent)),
+        overrun=line.overrun + max(0.0, total - max(room, line.spent)),
+    )
+
+
+def _proposals_made(view: StudyView, entry: e.ProposalsMade) -> None:
+    view.proposer_state = entry.state
+    if entry.given < entry.asked:
+        view.exhausted = True
+
+
+def _candidate_proposed(view: StudyView, entry: e.CandidateProposed) -> None:
+    view.next_number = max(view.next_number, entry.number + 1)
+    if entry.trial_kind is TrialKind.SEARCH:
+        view.next_search += 1
+        view.proposed.add(params_digest(entry.params))
+        _shift(view, Resource.TRIALS, 1.0, 0.0)
+    elif entry.trial_kind is TrialKind.BASELINE:
+        view.baselines_proposed += 1
+    view.candidates.setdefault(entry.candidate_id, None)
+    view.live[entry.trial_id] = LiveTrial(
+        id=entry.trial_id,
+        number=entry.number,
+        kind=entry.trial_kind,
+        candidate_id=entry.candidate_id,
+        params=entry.params,
+        source_digest=entry.source_digest,
+        seed=entry.seed,
+        splits=entry.splits,
+        family_id=entry.family_id,
+        stage=entry.stage,
+    )
+
+
+def _attempt_launching(view: StudyView, entry: e.AttemptLaunching) -> None:
+    attempt = LiveAttempt(
+        id=entry.attempt_id,
+        trial_id=entry.trial_id,
+        kind=entry.attempt_kind,
+        index=entry.index,
+        split=entry.split,
+        target=entry.target,
+        host=entry.host,
+        timeout_s=entry.timeout_s,
+    )
+    _shift(view, Resource.GPU_S, entry.gpu_s, 0.0)
+    if entry.trial_id is None:
+        view.prepare = attempt
+        view.prepare_launches = entry.index + 1
+        return
+    trial = view.live[entry.trial_id]
+    trial.attempt = attempt
+    trial.launches[entry.attempt_kind, entry.split] = entry.index + 1
+
+
+def _attempt_started(view: StudyView, entry: e.AttemptStarted) -> None:
+    attempt = view.find_attempt(entry.attempt_id)
+    attempt.state = AttemptState.RUNNING
+    attempt.handle = entry.handle
+    if entry.trial_starts and entry.trial_id is not None:
+        view.live[entry.trial_id].state = TrialState.RUNNING
+
+
+def _attempt_exited(view: StudyView, entry: e.AttemptExited) -> None:
+    attempt = view.find_attempt(entry.attempt_id)
+    attempt.state = AttemptState.EXITED
+    attempt.exited = entry
+    if attempt.trial_id is not None:
+        view.live[attempt.trial_id].wall_s += entry.wall_s
+
+
+def _attempt_ended(view: StudyView, entry: e.AttemptEnded) -> None:
+    if view.prepare is not None and view.prepare.id == entry.attempt_id:
+        view.prepare = None
+        return
+    attempt = view.find_attempt(entry.attempt_id)
+    trial = view.live[attempt.trial_id or ""]
+    trial.attempt = None
+    whose = fault_class(entry.reason)
+    trial.failures[whose] = trial.failures.get(whose, 0) + 1
+
+
+def _artifact_recorded(view: StudyView, entry: e.ArtifactRecorded) -> None:
+    if entry.trial_id is None:
+        return
+    trial = view.live[entry.trial_id]
+    if entry.role is ArtifactRole.MODEL:
+        trial.model_digest = entry.digest
+    else:
+        trial.resume_digest = entry.digest
+    if entry.collects:
+        trial.attempt = None
+        trial.state = TrialState.EVALUATING
+
+
+def _trial_evaluated(view: StudyView, entry: e.TrialEvaluated) -> None:
+    trial = view.live[entry.trial_id]
+    trial.scores[entry.split] = entry
+    trial.attempt = None
+    if entry.last:
+        trial.state = TrialState.DECIDING
+
+
+def _end_trial(
+    view: StudyView,
+    trial: LiveTrial,
+    state: TrialState,
+    reason: Reason,
+    *,
+    kept: bool = False,
+    served: float | None = None,
+) -> None:
+    view.finish_seq += 1
+    del view.live[trial.id]
+    complete = state is TrialState.COMPLETE
+    scored = trial.scores.get(Split.SEARCH)
+    value = (served if scored is None else scored.value) if complete else None
+    if trial.kind is TrialKind.SEARCH:
+        _shift(view, Resource.TRIALS, -1.0, 1.0)
+        view.finished.append(
+            FinishedTrial(
+                number=trial.number,
+                params=trial.params,
+                state=state,
+                value=value,
+                reason=reason,
+                candidate_id=trial.candidate_id,
+                kept=kept,
+            )
+        )
+    else:
+        _file_measured(view, trial, state, reason)
+    if value is not None and trial.kind is TrialKind.SEARCH:
+        note_best(view, value)
+    if kept and value is not None:
+        view.leader = Leader(trial.candidate_id, value)
+    if complete and reason is not Reason.DUPLICATE:
+        view.durations.append(trial.wall_s)
+        _note_answer(view, trial, value)
+        if trial.curve:
+            view.curves.append(pack_curve(trial.curve))
+
+
+def note_best(view: StudyView, value: float) -> None:
+    if view.best_value is None or is_better(value, view.best_value, view.objective.direction):
+        view.best_value = value
+
+
+def _file_measured(view: StudyView, trial: LiveTrial, state: TrialState, reason: Reason) -> None:
+    measured = Measured(
+        trial_id=trial.id,
+        candidate_id=trial.candidate_id,
+        stage=trial.stage,
+        state=state,
+        reason=reason,
+        values={split: scored.value for split, scored in trial.scores.items()},
+        scores={split: dict(scored.scores) for split, scored in trial.scores.items()},
+    )
+    if trial.kind is TrialKind.BASELINE:
+        view.baselines.append(measured)
+    elif trial.family_id is not None:
+        view.replays.setdefault(trial.family_id, []).append(measured)
+
+
+def _note_answer(view: StudyView, trial: LiveTrial, value: float | None) -> None:
+    """Remember what a duplicate is served with, and a candidate's repeated measurements."""
+    known = view.candidates.get(trial.candidate_id)
+    if known is None:
+        view.candidates[trial.candidate_id] = Known(trial.id, value)
+    elif trial.kind is TrialKind.SEARCH and known.value is not None and value is not None:
+        view.repeats.setdefault(trial.candidate_id, [known.value]).append(value)
+
+
+def _trial_decided(view: StudyView, entry: e.TrialDecided) -> None:
+    kept = entry.verdict is Verdict.KEEP
+    trial = view.live[entry.trial_id]
+    _end_trial(view, trial, TrialState.COMPLETE, entry.reason, kept=kept)
+
+
+def _trial_served(view: StudyView, entry: e.TrialServed) -> None:
+    trial = view.live[entry.trial_id]
+    _end_trial(view, trial, TrialState.COMPLETE, Reason.DUPLICATE, served=entry.value)
+
+
+def _trial_ended(view: StudyView, entry: e.TrialEnded) -> None:
+    _end_trial(view, view.live[entry.trial_id], entry.new, entry.reason)
+
+
+def _family_opened(view: StudyView, entry: e.FamilyOpened) -> None:
+    view.families[entry.family_id] = Family(
+        id=entry.family_id,
+        study_id=view.study.id,
+        number=entry.number,
+        state=FamilyState.OPEN,
+        reason=None,
+        model=entry.model,
+        bundle_digest=entry.bundle_digest,
+        profile=entry.profile,
+        candidates=entry.candidates,
+        incumbent_id=entry.incumbent_id,
+        pool=entry.pool,
+        evidence={},
+        created_at=0.0,
+        ended_at=None,
+    )
+
+
+def _family_moved(view: StudyView, entry: e.FamilyMoved) -> None:
+    family = view.families[entry.family_id]
+    view.families[entry.family_id] = replace(
+        family, state=entry.new, reason=entry.reason, evidence=entry.evidence
+    )
+
+
+_FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
+    e.StudyMoved: _study_moved,
+    e.InputsFrozen: _inputs_frozen,
+    e.BudgetChanged: _budget_changed,
+    e.ProposalsMade: _proposals_made,
+    e.CandidateProposed: _candidate_proposed,
+    e.AttemptLaunching: _attempt_launching,
+    e.AttemptStarted: _attempt_started,
+    e.AttemptExited: _attempt_exited,
+    e.AttemptEnded: _attempt_ended,
+    e.ArtifactRecorded: _artifact_recorded,
+    e.TrialEvaluated: _trial_evaluated,
+    e.TrialDecided: _trial_decided,
+    e.TrialServed: _trial_served,
+    e.TrialEnded: _trial_ended,
+    e.FamilyOpened: _family_opened,
+    e.FamilyMoved: _family_moved,
+}

@@ -1,0 +1,118 @@
+"""Launched: writes the intent to run an attempt, and starts what is committed.
+
+A launch has two halves. `plan` queues `attempt_launching` entries (the intent, with what they
+reserve); after the commit `start` asks the target, which is idempotent on the attempt's name,
+and queues `attempt_started`. A crash between the two is repaired by starting again.
+"""
+
+from controller.decisions.budgets import attempt_timeout_s
+from controller.decisions.slots import Request, fits
+from controller.steps import attempt_specs
+from controller.steps.context import StepContext
+from controller.steps.view import LiveAttempt, LiveTrial
+from ledger import entries as e
+from ledger.errors import BudgetExceeded
+from ledger.records import AttemptKind, Resource, Split, TrialKind
+from ledger.states import AttemptState, Reason, StudyState, TrialState
+from targets.protocol import AttemptSpec
+
+
+def start(ctx: StepContext) -> None:
+    """Start every committed intent that is not running yet."""
+    for attempt in ctx.view.attempts():
+        if attempt.state is AttemptState.LAUNCHING and attempt.committed:
+            _start(ctx, attempt)
+
+
+def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
+    handle = ctx.target.launch(_spec_of(ctx, attempt))
+    trial = ctx.view.live.get(attempt.trial_id or "")
+    ctx.add(
+        e.AttemptStarted(
+            attempt_id=attempt.id,
+            trial_id=attempt.trial_id,
+            handle=handle,
+            trial_starts=trial is not None and trial.state is TrialState.PROPOSED,
+        ),
+        urgent=False,
+    )
+    ctx.news.add(handle)
+
+
+def _spec_of(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
+    if attempt.trial_id is None:
+        return attempt_specs.prepare_spec(ctx, attempt)
+    trial = ctx.view.live[attempt.trial_id]
+    if attempt.kind is AttemptKind.EVALUATE:
+        return attempt_specs.evaluate_spec(ctx, trial, attempt)
+    return attempt_specs.train_spec(ctx, trial, attempt)
+
+
+def plan(ctx: StepContext) -> None:
+    """Queue the next attempt of every trial that has none, where resources allow."""
+    now = ctx.clock.monotonic()
+    for trial in list(ctx.view.live.values()):
+        if trial.attempt is None and trial.retry_at <= now:
+            _plan_next(ctx, trial)
+
+
+def _plan_next(ctx: StepContext, trial: LiveTrial) -> None:
+    if trial.state in (TrialState.PROPOSED, TrialState.RUNNING):
+        if trial.state is TrialState.PROPOSED and _is_held(ctx, trial):
+            return
+        if _admit(ctx, trial):
+            _intend(ctx, trial, AttemptKind.TRAIN, None)
+    elif trial.state is TrialState.EVALUATING and ctx.bundle is not None and _admit(ctx, trial):
+        split = next(s for s in trial.splits if s not in trial.scores)
+        _intend(ctx, trial, AttemptKind.EVALUATE, split)
+
+
+def _is_held(ctx: StepContext, trial: LiveTrial) -> bool:
+    """A pause holds back new trials; a drain does so for search trials only."""
+    if ctx.view.study.state is StudyState.DRAINING:
+        return trial.kind is TrialKind.SEARCH
+    return ctx.view.study.state is StudyState.PAUSED
+
+
+def _admit(ctx: StepContext, trial: LiveTrial) -> bool:
+    """Whether the machine has room; a trial keeps its grant until it ends."""
+    pool = ctx.capacity.pool
+    if pool.holds(trial.id):
+        return True
+    resources = ctx.view.spec.resources
+    request = Request(
+        cpus=resources.cpus, memory_bytes=resources.memory_bytes or 0, gpus=resources.gpus
+    )
+    grant = fits(pool, request)
+    if grant is None:
+        return False
+    ctx.capacity.pool = pool.with_grant(trial.id, grant)
+    trial.gpu_ids = grant.gpu_ids
+    return True
+
+
+def _intend(ctx: StepContext, trial: LiveTrial, kind: AttemptKind, split: Split | None) -> None:
+    spec = ctx.view.spec
+    wall = spec.evaluator.wall_time_s if split is not None else spec.resources.wall_time_s
+    timeout_s = attempt_timeout_s(wall, ctx.view.budgets.get(Resource.WALL_S), ctx.active_s())
+    index = trial.next_index(kind, split)
+    label = f"e-{split}" if split is not None else "t"
+    gpu_s = ctx.gpu_seconds(kind, timeout_s)
+    try:
+        ctx.check_room(Resource.GPU_S, gpu_s)
+    except BudgetExceeded as error:
+        ctx.end_trial(trial, TrialState.FAILED, Reason.BUDGET_GPU_HOURS, str(error))
+        return
+    ctx.add(
+        e.AttemptLaunching(
+            attempt_id=f"{trial.id}.{label}-{index}",
+            trial_id=trial.id,
+            attempt_kind=kind,
+            index=index,
+            split=split,
+            target=ctx.target.name,
+            host=ctx.settings.host,
+            timeout_s=timeout_s,
+            gpu_s=gpu_s,
+        )
+    )

@@ -1,0 +1,244 @@
+"""Builds a study's view from the ledger: after a claim, a crash or a failed commit."""
+
+from collections.abc import Sequence
+
+from controller.spec.loading import parse_study
+from controller.spec.space import baseline_params
+from controller.steps.folds import note_best
+from controller.steps.view import (
+    DURATIONS_KEPT,
+    Known,
+    Leader,
+    LiveAttempt,
+    LiveTrial,
+    Measured,
+    StudyView,
+)
+from evaluator.pruning import pack_curve
+from ledger import entries as e
+from ledger import reads
+from ledger.database import ReadSession
+from ledger.live import LiveState
+from ledger.records import (
+    ArtifactRole,
+    Attempt,
+    AttemptKind,
+    Evaluation,
+    FinishedTrial,
+    Incumbent,
+    Split,
+    Trial,
+)
+from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
+
+
+def load_view(session: ReadSession, study_id: str) -> StudyView:
+    """Read everything the worker needs of one study. Raises NotFound."""
+    spec = parse_study(reads.get_study(session, study_id).spec)
+    pruned_by = None
+    if spec.pruning.name != "none":
+        pruned_by = spec.pruning.metric or spec.objective.metric
+    state = reads.load_live(session, study_id, curve_metric=pruned_by)
+    view = StudyView(study=state.study, spec=spec, budgets=dict(state.budgets))
+    view.finished = list(state.finished)
+    view.proposed = set(state.proposed)
+    view.next_number = state.next_number
+    view.next_search = state.search_count
+    view.finish_seq = state.next_finish_seq - 1
+    view.proposer_state = state.proposer_state
+    view.families = {family.id: family for family in state.families}
+    view.commands = list(state.commands)
+    view.baseline_params = baseline_params(spec.space)
+    view.baseline_source = spec.program.source
+    view.durations.extend(reads.recent_durations(session, study_id, DURATIONS_KEPT))
+    _load_measured(view, state)
+    _load_answers(view)
+    _load_incumbent(session, view)
+    _load_live(session, view, state)
+    live = set(view.live)
+    view.curves = [pack_curve(c) for trial_id, c in state.curves.items() if trial_id not in live]
+    return view
+
+
+def _load_measured(view: StudyView, state: LiveState) -> None:
+    """Baselines and replays that ended, and how many baselines were ever proposed."""
+    view.baselines_proposed = len(state.baselines)
+    ended = sorted(
+        (t for t in (*state.baselines, *state.replays) if t.finish_seq is not None),
+        key=lambda t: t.finish_seq or 0,
+    )
+    for trial in ended:
+        measured = to_measured(trial, state.evaluations.get(trial.id, ()))
+        if trial.family_id is None:
+            view.baselines.append(measured)
+        else:
+            view.replays.setdefault(trial.family_id, []).append(measured)
+
+
+def to_measured(trial: Trial, evaluations: Sequence[Evaluation]) -> Measured:
+    return Measured(
+        trial_id=trial.id,
+        candidate_id=trial.candidate_id,
+        stage=trial.stage,
+        state=trial.state,
+        reason=trial.reason or Reason.MEASURED,
+        values={v.split: v.value for v in evaluations},
+        scores={v.split: dict(v.scores) for v in evaluations},
+    )
+
+
+def _load_answers(view: StudyView) -> None:
+    """What duplicates are served with, the leader, and repeated measurements."""
+    for measured in view.baselines:
+        value = measured.values.get(Split.SEARCH)
+        known = None if value is None else Known(measured.trial_id, value)
+        if view.candidates.get(measured.candidate_id) is None:
+            view.candidates[measured.candidate_id] = known
+    for trial in view.finished:
+        _load_answer(view, trial)
+
+
+def _load_answer(view: StudyView, trial: FinishedTrial) -> None:
+    known = view.candidates.setdefault(trial.candidate_id, None)
+    if trial.state is not TrialState.COMPLETE or trial.reason is Reason.DUPLICATE:
+        return
+    if trial.value is not None:
+        note_best(view, trial.value)
+    if trial.kept and trial.value is not None:
+        view.leader = Leader(trial.candidate_id, trial.value)
+    if known is None:
+        answer = Known(f"{view.study.id}-{trial.number}", trial.value)
+        view.candidates[trial.candidate_id] = answer
+    elif known.value is not None and trial.value is not None:
+        view.repeats.setdefault(trial.candidate_id, [known.value]).append(trial.value)
+
+
+def _load_incumbent(session: ReadSession, view: StudyView) -> None:
+    """The model's incumbent, and its pool when its scores may be compared with this study's."""
+    promotion = view.spec.promotion
+    if promotion is None:
+        return
+    view.incumbent = reads.latest_incumbent(session, promotion.model)
+    incumbent = view.incumbent
+    if incumbent is None or incumbent.study_id == view.study.id:
+        return
+    if incumbent.comparison == view.study.comparison:
+        _reuse_pool(session, view, incumbent)
+
+
+def _reuse_pool(session: ReadSession, view: StudyView, incumbent: Incumbent) -> None:
+    """Start from the incumbent's parameters; its confirmation runs serve as the pool."""
+    candidate = reads.get_candidate(session, incumbent.candidate_id)
+    view.baseline_params = candidate.params
+    view.baseline_source = candidate.source_digest
+    if view.baselines_proposed or incumbent.family_id is None:
+        return
+    pool = [
+        to_measured(trial, evaluations)
+        for trial, evaluations in reads.confirmation_runs(
+            session, incumbent.family_id, incumbent.candidate_id
+        )
+    ]
+    whole = [m for m in pool if len(m.values) == len(Split)]
+    if len(whole) >= view.spec.baselines():
+        view.baselines = whole
+        view.pool_reused = True
+
+
+def _load_live(session: ReadSession, view: StudyView, state: LiveState) -> None:
+    for trial in state.trials:
+        view.live[trial.id] = _live_trial(view, state, trial)
+        view.candidates.setdefault(trial.candidate_id, None)
+        if view.spec.evaluator.mode == "reported":
+            metric = view.spec.objective.metric
+            view.live[trial.id].last_reported = reads.latest_value(session, trial.id, metric)
+    for past in state.past_attempts:
+        _count_past(view, past)
+    for attempt in state.attempts:
+        _attach(view, state, attempt)
+
+
+def _live_trial(view: StudyView, state: LiveState, trial: Trial) -> LiveTrial:
+    candidate = state.candidates[trial.candidate_id]
+    live = LiveTrial(
+        id=trial.id,
+        number=trial.number,
+        kind=trial.kind,
+        candidate_id=trial.candidate_id,
+        params=candidate.params,
+        source_digest=candidate.source_digest,
+        seed=trial.seed,
+        splits=trial.splits,
+        family_id=trial.family_id,
+        stage=trial.stage,
+        state=trial.state,
+    )
+    for (trial_id, kind, split), count in state.attempt_counts.items():
+        if trial_id == trial.id:
+            live.launches[kind, split] = count
+    for artifact in state.artifacts.get(trial.id, ()):
+        if artifact.role is ArtifactRole.MODEL:
+            live.model_digest = artifact.digest
+        else:
+            live.resume_digest = artifact.digest
+    for scored in state.evaluations.get(trial.id, ()):
+        live.scores[scored.split] = _evaluated(scored, trial)
+    return live
+
+
+def _evaluated(scored: Evaluation, trial: Trial) -> e.TrialEvaluated:
+    return e.TrialEvaluated(
+        attempt_id=scored.attempt_id,
+        trial_id=scored.trial_id,
+        split=scored.split,
+        bundle_digest=scored.bundle_digest,
+        artifact_digest=scored.artifact_digest,
+        value=scored.value,
+        scores=scored.scores,
+        items_digest=None,
+        last=trial.state is TrialState.DECIDING,
+    )
+
+
+def _count_past(view: StudyView, attempt: Attempt) -> None:
+    """What ended attempts mean for their trial: time used, and failures by whose fault."""
+    if attempt.trial_id is None:
+        view.prepare_launches = max(view.prepare_launches, attempt.index + 1)
+        return
+    trial = view.live[attempt.trial_id]
+    trial.wall_s += attempt.wall_s or 0.0
+    whose = FaultClass.NONE if attempt.reason is None else fault_class(attempt.reason)
+    if attempt.state is not AttemptState.COLLECTED:
+        trial.failures[whose] = trial.failures.get(whose, 0) + 1
+
+
+def _attach(view: StudyView, state: LiveState, attempt: Attempt) -> None:
+    live = LiveAttempt(
+        id=attempt.id,
+        trial_id=attempt.trial_id,
+        kind=attempt.kind,
+        index=attempt.index,
+        split=attempt.split,
+        target=attempt.target,
+        host=attempt.host,
+        timeout_s=attempt.timeout_s,
+        state=attempt.state,
+        handle=attempt.handle,
+        committed=True,
+        skip_values=state.value_counts.get(attempt.id, 0),
+        value_batches=state.value_batches.get(attempt.id, 0),
+    )
+    if attempt.state is AttemptState.EXITED:
+        live.exited = e.AttemptExited(
+            attempt_id=attempt.id,
+            exit_code=attempt.exit_code,
+            cause=attempt.cause or "lost",
+            wall_s=attempt.wall_s or 0.0,
+            cpu_s=attempt.cpu_s or 0.0,
+            max_rss_bytes=attempt.max_rss_bytes or 0,
+        )
+    if attempt.kind is AttemptKind.PREPARE:
+        view.prepare = live
+        view.prepare_launches = attempt.index + 1
+    elif attempt.trial_id is not None:
+        view.live[attempt.trial_id].attempt = live

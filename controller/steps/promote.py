@@ -1,0 +1,117 @@
+"""Promoted: moves a model's incumbent to a family's winner, with all its evidence or not."""
+
+from evaluator.bundle import verify_bundle
+
+from controller.decisions.promotion import PromotionFacts, decide_promotion
+from controller.steps import evidence
+from controller.steps.context import StepContext
+from ledger import entries as e
+from ledger.errors import ArtifactCorrupt, BundleChanged, Conflict, NotFound
+from ledger.records import Family
+from ledger.states import FamilyState, Reason, StudyState
+
+
+def settle_passed(ctx: StepContext, family: Family, *, approver: str, approved: bool) -> None:
+    """Promote the winner of a passed family, ask for approval, or say why it may not be."""
+    artifact = _winner_artifact(ctx, family)
+    facts = _facts(ctx, family, artifact, approved=approved)
+    decision = decide_promotion(facts)
+    if decision.allowed:
+        _promote(ctx, family, artifact, approver)
+    elif decision.awaits_approval:
+        _move(ctx, family, FamilyState.AWAITING_APPROVAL, Reason.PASSED)
+    else:
+        refuse(ctx, family, decision.reason, decision.detail)
+        return
+    detail = "promoted" if decision.allowed else "a promotion awaits approval (`arl promote`)"
+    if ctx.view.study.state is StudyState.REPLAYING:
+        ctx.move(StudyState.COMPLETED, detail=detail)
+
+
+def winner_of(family: Family) -> str:
+    """Candidate id of the family's best, as the gate named it."""
+    return str(family.evidence.get("best") or "")
+
+
+def _winner_artifact(ctx: StepContext, family: Family) -> str:
+    """The artifact to promote: of the winner's first confirmation run, trained from clean."""
+    return evidence.confirmed_artifact(ctx, family.id, winner_of(family))
+
+
+def _facts(ctx: StepContext, family: Family, artifact: str, *, approved: bool) -> PromotionFacts:
+    promotion = ctx.view.spec.promotion
+    if promotion is None:
+        raise Conflict("this study has no `promotion` section")
+    incumbent = evidence.current_incumbent(ctx)
+    comparable = incumbent is not None and incumbent.comparison == ctx.view.study.comparison
+    return PromotionFacts(
+        family_state=family.state,
+        approval_required=promotion.approval == "required",
+        approved=approved,
+        reported=ctx.bundle is None,
+        allow_reported=promotion.allow_reported,
+        family_incumbent=family.incumbent_id,
+        current_incumbent=incumbent.candidate_id
+        if incumbent is not None and comparable
+        else ctx.baseline_candidate_id(),
+        family_bundle=family.bundle_digest,
+        current_bundle=_bundle_digest_now(ctx),
+        comparison=ctx.view.study.comparison,
+        incumbent_comparison=ctx.view.study.comparison if comparable else None,
+        artifact_verified=_is_intact(ctx, artifact),
+    )
+
+
+def _bundle_digest_now(ctx: StepContext) -> str:
+    if ctx.bundle is None:
+        return ""
+    try:
+        verify_bundle(ctx.store, ctx.bundle.digest)
+    except (BundleChanged, ArtifactCorrupt, NotFound):
+        return ""
+    return ctx.bundle.digest
+
+
+def _is_intact(ctx: StepContext, artifact: str) -> bool:
+    try:
+        ctx.store.verify(artifact)
+    except (ArtifactCorrupt, NotFound):
+        return False
+    return True
+
+
+def _promote(ctx: StepContext, family: Family, artifact: str, approver: str) -> None:
+    previous = evidence.current_incumbent(ctx)
+    _move(ctx, family, FamilyState.PROMOTED, Reason.PROMOTED)
+    ctx.add(
+        e.CandidatePromoted(
+            model=family.model,
+            incumbent_seq=(previous.seq if previous is not None else 0) + 1,
+            candidate_id=winner_of(family),
+            previous_id=previous.candidate_id if previous is not None else None,
+            family_id=family.id,
+            comparison=ctx.view.study.comparison,
+            artifact_digest=artifact,
+            approver=approver,
+            evidence=family.evidence,
+        )
+    )
+
+
+def refuse(ctx: StepContext, family: Family, reason: Reason, detail: str) -> None:
+    """The gate passed but the promotion may not happen: a typed end that says what to do."""
+    _move(ctx, family, FamilyState.DECLINED, reason)
+    if ctx.view.study.state is StudyState.REPLAYING:
+        ctx.move(StudyState.COMPLETED, detail=f"not promoted: {detail}")
+
+
+def _move(ctx: StepContext, family: Family, new: FamilyState, reason: Reason) -> None:
+    ctx.add(
+        e.FamilyMoved(
+            family_id=family.id,
+            current=ctx.view.families[family.id].state,
+            new=new,
+            reason=reason,
+            evidence=family.evidence,
+        )
+    )

@@ -1,0 +1,191 @@
+"""Proposed: turns free slots into trials: the baseline pool first, then the proposer's ideas."""
+
+from dataclasses import dataclass
+
+from controller.decisions.budgets import may_admit
+from controller.decisions.slots import free_slots
+from controller.decisions.stopping import decide_stop
+from controller.steps.context import StepContext
+from controller.steps.progress import read_progress
+from controller.steps.view import LiveTrial, StudyView
+from ledger import entries as e
+from ledger.digests import candidate_digest, derive_seed, sha256_hex
+from ledger.records import Params, Proposal, Split, TrialKind
+from ledger.states import Reason, StudyState
+from proposers.host import ask
+
+
+def run(ctx: StepContext) -> None:
+    view = ctx.view
+    if view.study.state is not StudyState.RUNNING or not _has_space_on_disk(ctx):
+        return
+    slots = free_slots(view.spec.parallel, len(view.live), None)
+    if slots <= 0:
+        return
+    wanted = baselines_wanted(view) - view.baselines_proposed
+    if wanted > 0:
+        for _ in range(min(slots, wanted)):
+            _propose_baseline(ctx)
+    elif _baselines_settled(ctx) and not _stops(ctx):
+        _propose_search(ctx, slots)
+
+
+def baselines_wanted(view: StudyView) -> int:
+    """How many baseline trials the study still owes its noise floor and its gate's pool."""
+    return 0 if view.pool_reused else view.spec.baselines()
+
+
+def _has_space_on_disk(ctx: StepContext) -> bool:
+    return not ctx.disk_is_low
+
+
+def _baselines_settled(ctx: StepContext) -> bool:
+    """Whether the pool is measured; fewer than two good baselines end the study."""
+    view = ctx.view
+    if any(t.kind is TrialKind.BASELINE for t in view.live.values()):
+        return False
+    good = [m for m in view.baselines if Split.SEARCH in m.values]
+    if len(good) >= 2:
+        return True
+    bad = next((m for m in view.baselines if Split.SEARCH not in m.values), None)
+    why = f"; the first failure was {bad.reason} in trial {bad.trial_id}" if bad else ""
+    detail = f"{len(good)} of {len(view.baselines)} baseline trials gave a score{why}"
+    ctx.move(StudyState.FAILED, Reason.BASELINE_FAILED, detail)
+    return False
+
+
+def _stops(ctx: StepContext) -> bool:
+    """Move on to draining when the search should end, recording why."""
+    stop = decide_stop(read_progress(ctx), ctx.view.spec)
+    if stop is None:
+        return False
+    ctx.move(StudyState.DRAINING, stop.reason, stop.detail)
+    return True
+
+
+def _propose_baseline(ctx: StepContext) -> None:
+    view = ctx.view
+    index = view.baselines_proposed
+    splits = [Split.SEARCH]
+    if view.spec.promotion is not None and ctx.bundle is not None:
+        splits += [s for s in (Split.HOLDOUT_A, Split.HOLDOUT_B) if s in ctx.bundle.splits]
+    new = NewTrial(
+        kind=TrialKind.BASELINE,
+        proposal=Proposal(params=view.baseline_params, rationale="the baseline to beat"),
+        source_digest=view.baseline_source,
+        proposer="baseline",
+        seed=derive_seed(view.study.secret, "baseline", index),
+        splits=tuple(splits),
+    )
+    add_trial(ctx, new)
+
+
+def _propose_search(ctx: StepContext, slots: int) -> None:
+    view = ctx.view
+    count = may_admit(slots, view.budgets, view.spec, tuple(view.durations), ctx.active_s())
+    if count <= 0 or view.exhausted:
+        return
+    history = view.history(ctx.noise_floor())
+    watermark = view.finish_seq
+    given = ask(
+        ctx.proposer,
+        history,
+        space=ctx.space,
+        count=count,
+        seed=view.study.seed,
+        state=view.proposer_state,
+    )
+    ctx.add(
+        e.ProposalsMade(
+            first_number=history.next_number,
+            asked=count,
+            given=len(given.items),
+            watermark=watermark,
+            seed=view.study.seed,
+            state_digest=None if given.state is None else sha256_hex(given.state),
+            state=given.state,
+        )
+    )
+    for proposal in given.items:
+        _admit_proposal(ctx, proposal, watermark)
+
+
+def _admit_proposal(ctx: StepContext, proposal: Proposal, watermark: int) -> None:
+    view = ctx.view
+    new = NewTrial(
+        kind=TrialKind.SEARCH,
+        proposal=proposal,
+        source_digest=view.baseline_source,
+        proposer=view.spec.proposer.name,
+        seed=derive_seed(view.study.secret, "search", view.next_search),
+        splits=(Split.SEARCH,),
+        watermark=watermark,
+    )
+    trial = add_trial(ctx, new)
+    known = view.candidates[trial.candidate_id]
+    if known is not None and view.spec.duplicates == "serve":
+        ctx.add(
+            e.TrialServed(
+                trial_id=trial.id,
+                of_trial=known.trial_id,
+                value=known.value,
+                finish_seq=view.finish_seq + 1,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTrial:
+    """What it takes to give a candidate one more trial."""
+
+    kind: TrialKind
+    proposal: Proposal
+    source_digest: str | None
+    proposer: str
+    seed: int
+    splits: tuple[Split, ...]
+    watermark: int | None = None
+    """Trials finished when it was proposed; None: as of now."""
+    family_id: str | None = None
+    stage: str | None = None
+
+
+def add_trial(ctx: StepContext, new: NewTrial) -> LiveTrial:
+    """Queue one trial of a candidate, whether new to the study or known."""
+    view, proposal = ctx.view, new.proposal
+    digest = digest_of(ctx, proposal.params, new.source_digest)
+    candidate_id = f"{view.study.id}-c{digest[:16]}"
+    trial_id = f"{view.study.id}-{view.next_number}"
+    ctx.add(
+        e.CandidateProposed(
+            trial_id=trial_id,
+            number=view.next_number,
+            trial_kind=new.kind,
+            candidate_id=candidate_id,
+            digest=digest,
+            params=proposal.params,
+            patch_digest=None if proposal.patch is None else sha256_hex(proposal.patch.encode()),
+            source_digest=new.source_digest,
+            parent_id=proposal.parent_id,
+            rationale=proposal.rationale[:2000],
+            proposer=new.proposer,
+            seed=new.seed,
+            watermark=view.finish_seq if new.watermark is None else new.watermark,
+            splits=new.splits,
+            family_id=new.family_id,
+            stage=new.stage,
+            new_candidate=candidate_id not in view.candidates,
+            patch=proposal.patch,
+        )
+    )
+    return view.live[trial_id]
+
+
+def digest_of(ctx: StepContext, params: Params, source_digest: str | None) -> str:
+    """The candidate's digest in this study: parameters, source, environment, inputs."""
+    return candidate_digest(
+        params=params,
+        source_digest=source_digest,
+        environment=ctx.view.study.comparison,
+        inputs=ctx.view.study.inputs,
+    )

@@ -1,0 +1,164 @@
+"""Submitted: stores everything a study names by digest, freezes its evaluator, and records it."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import inner_trials
+from controller.decisions.slots import Request, ResourcePool, never_fits
+from controller.spec.files import check_files, resolve
+from controller.spec.loading import resolved
+from controller.spec.study import StudySpec
+from controller.steps.attempt_specs import CODE_INPUT, program_of
+from controller.wiring import Service
+from evaluator.bundle import Bundle, freeze_bundle
+from evaluator.comparability import comparison_digest
+from evaluator.scores import MetricRange
+from ledger import entries as e
+from ledger import writes
+from ledger.digests import json_digest
+from ledger.errors import InvalidInput
+from ledger.records import Json, Objective, Resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    study_id: str
+    name: str
+    bundle_digest: str
+
+
+def submit_study(
+    service: Service, spec: StudySpec, base: Path, *, actor: str, secret: str | None = None
+) -> Submission:
+    """Record a study whose paths are relative to `base`; nothing of it is read from there again.
+
+    Args:
+        secret: hex of 32 bytes that replay seeds derive from; drawn at random by default.
+
+    Raises:
+        InvalidInput: a file is missing, a split overlaps the other, a budget cannot cover the
+            gate. Nothing is written to the ledger then.
+    """
+    check_files(spec, base)
+    _check_size(service, spec)
+    bundle = _freeze(service, spec, base)
+    inputs = _store_inputs(service, spec, base)
+    stored = _with_digests(service, spec, base, inputs)
+    document = resolved(stored)
+    study_id = f"s{secrets.token_hex(5)}"
+    bundle_digest = bundle.digest if bundle is not None else ""
+    entry = e.StudySubmitted(
+        name=spec.name,
+        spec_digest=json_digest(document),
+        bundle_digest=bundle_digest,
+        comparison=comparison_digest(
+            bundle=bundle_digest,
+            code=inputs.get(CODE_INPUT, ""),
+            environment=service.target(spec.target.name).fingerprint(program_of(stored)),
+            inputs=inputs,
+            objective=Objective(metric=spec.objective.metric, direction=spec.objective.direction),
+        ),
+        seed=spec.seed,
+        actor=actor,
+        inputs=inputs,
+    )
+    with service.ledger.write() as session:
+        writes.create_study(
+            session,
+            study_id,
+            spec=document,
+            secret=secret or secrets.token_hex(32),
+            budgets=_budgets(spec),
+            entry=entry,
+        )
+    return Submission(study_id=study_id, name=spec.name, bundle_digest=bundle_digest)
+
+
+def _check_size(service: Service, spec: StudySpec) -> None:
+    """Refuse a trial larger than the whole machine: it would wait for ever."""
+    settings, resources = service.settings, spec.resources
+    machine = ResourcePool(
+        cpus=settings.cpus, memory_bytes=settings.memory_bytes, gpu_ids=settings.gpu_ids
+    )
+    request = Request(
+        cpus=resources.cpus, memory_bytes=resources.memory_bytes or 0, gpus=resources.gpus
+    )
+    problem = never_fits(machine, request)
+    if problem is not None:
+        raise InvalidInput(problem)
+
+
+def _freeze(service: Service, spec: StudySpec, base: Path) -> Bundle | None:
+    evaluator = spec.evaluator
+    if evaluator.mode == "reported":
+        return None
+    directory = None if evaluator.bundle is None else resolve(base, evaluator.bundle)
+    splits_base = base if directory is None else directory
+    return freeze_bundle(
+        service.store,
+        directory=directory,
+        program=evaluator.program,
+        splits={name: resolve(splits_base, path) for name, path in evaluator.splits.items()},
+        argv=evaluator.argv,
+        mode=evaluator.mode,
+        metrics={n: MetricRange(low=m.low, high=m.high) for n, m in evaluator.metrics.items()},
+        options=_json(evaluator.options),
+    )
+
+
+def _store_inputs(service: Service, spec: StudySpec, base: Path) -> dict[str, str]:
+    """Mount name to tree digest of the base model, the data, and a built-in program's code."""
+    inputs = {
+        name: _store(service, resolve(base, path)) for name, path in spec.program.data.items()
+    }
+    if spec.program.base is not None:
+        inputs["base"] = _store(service, resolve(base, spec.program.base))
+    if spec.program.kind != "command":
+        package = Path(inner_trials.__file__).parent
+        files = [p.relative_to(package.parent).as_posix() for p in sorted(package.rglob("*.py"))]
+        inputs[CODE_INPUT] = service.store.put_tree(package.parent, files)
+    return inputs
+
+
+def _store(service: Service, path: Path) -> str:
+    if path.is_dir():
+        return service.store.put_tree(path)
+    return service.store.put_tree(path.parent, [path.name])
+
+
+def _with_digests(
+    service: Service, spec: StudySpec, base: Path, inputs: Mapping[str, str]
+) -> StudySpec:
+    """The study file with every path of the program replaced by the digest of its content."""
+    program = spec.program
+    source = program.source
+    return spec.model_copy(
+        update={
+            "program": program.model_copy(
+                update={
+                    "source": None if source is None else _store(service, resolve(base, source)),
+                    "base": inputs.get("base"),
+                    "data": {name: inputs[name] for name in program.data},
+                }
+            )
+        }
+    )
+
+
+def _budgets(spec: StudySpec) -> dict[Resource, float | None]:
+    budget = spec.budget
+    gpu_hours = budget.gpu_hours
+    return {
+        Resource.TRIALS: budget.trials,
+        Resource.WALL_S: budget.wall_time_s,
+        Resource.GPU_S: None if gpu_hours is None else gpu_hours * 3600.0,
+        Resource.LLM_TOKENS: budget.llm_tokens,
+        Resource.LLM_COST_USD: budget.llm_cost_usd,
+    }
+
+
+def _json(options: Mapping[str, object]) -> dict[str, Json]:
+    """The options as the strict JSON that the study file's reader made sure they are."""
+    return dict(options)  # type: ignore[arg-type]  # the reader refuses everything else

@@ -1,0 +1,201 @@
+"""One study as its worker sees it: a fold of the ledger's entries, kept in memory.
+
+The view is a cache. It is built from the ledger when the study is claimed, folds every entry
+that is about to be committed, and is thrown away and built again when a commit fails.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.spec.study import StudySpec
+from evaluator.pruning import PackedCurve
+from ledger import entries as e
+from ledger.records import (
+    AttemptKind,
+    BudgetLine,
+    Command,
+    Family,
+    FinishedTrial,
+    History,
+    Incumbent,
+    Objective,
+    Params,
+    PendingTrial,
+    Resource,
+    Split,
+    Study,
+    TrialKind,
+)
+from ledger.states import (
+    AttemptState,
+    FaultClass,
+    Reason,
+    TrialState,
+)
+
+DURATIONS_KEPT: Final = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveAttempt:
+    """An attempt that has not been settled yet."""
+
+    id: str
+    trial_id: str | None
+    kind: AttemptKind
+    index: int
+    split: Split | None
+    target: str
+    host: str
+    timeout_s: float
+    state: AttemptState = AttemptState.LAUNCHING
+    handle: str | None = None
+    exited: e.AttemptExited | None = None
+    # What only this process knows; a crash loses it and recovery does without.
+    committed: bool = False
+    cursor: str = ""
+    skip_values: int = 0
+    """Values already in the ledger that a re-read from the start will deliver again."""
+    value_batches: int = 0
+    stop_asked: Reason | None = None
+    drained: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"arl-{self.id}"
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveTrial:
+    """A trial that has not ended."""
+
+    id: str
+    number: int
+    kind: TrialKind
+    candidate_id: str
+    params: Params
+    source_digest: str | None
+    seed: int
+    splits: tuple[Split, ...]
+    family_id: str | None
+    stage: str | None
+    state: TrialState = TrialState.PROPOSED
+    attempt: LiveAttempt | None = None
+    """The one attempt in progress; a trial runs one at a time."""
+    launches: dict[tuple[AttemptKind, Split | None], int] = field(default_factory=dict)
+    failures: dict[FaultClass, int] = field(default_factory=dict)
+    retry_at: float = 0.0
+    """Monotonic time before which nothing is launched for it."""
+    model_digest: str | None = None
+    resume_digest: str | None = None
+    scores: dict[Split, e.TrialEvaluated] = field(default_factory=dict)
+    last_reported: float | None = None
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    wall_s: float = 0.0
+    gpu_ids: tuple[str, ...] = ()
+
+    def next_index(self, kind: AttemptKind, split: Split | None) -> int:
+        return self.launches.get((kind, split), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A baseline or replay trial that ended, for the pool and the gate."""
+
+    trial_id: str
+    candidate_id: str
+    stage: str | None
+    state: TrialState
+    reason: Reason
+    values: dict[Split, float]
+    scores: dict[Split, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where a duplicate of a candidate finds its answer."""
+
+    trial_id: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The best screened candidate so far."""
+
+    candidate_id: str
+    value: float
+
+
+@dataclass(slots=True)
+class StudyView:
+    study: Study
+    spec: StudySpec
+    budgets: dict[Resource, BudgetLine]
+    live: dict[str, LiveTrial] = field(default_factory=dict)
+    prepare: LiveAttempt | None = None
+    prepare_launches: int = 0
+    finished: list[FinishedTrial] = field(default_factory=list)
+    proposed: set[str] = field(default_factory=set)
+    candidates: dict[str, Known | None] = field(default_factory=dict)
+    """Every candidate id of the study, and the trial that first answered it, if one has."""
+    baseline_params: Params = field(default_factory=dict)
+    baseline_source: str | None = None
+    incumbent: Incumbent | None = None
+    """The model's incumbent when the study was loaded; None: the baseline is to beat."""
+    pool_reused: bool = False
+    """Whether `baselines` is an earlier study's pool of the same incumbent."""
+    baselines: list[Measured] = field(default_factory=list)
+    baselines_proposed: int = 0
+    replays: dict[str, list[Measured]] = field(default_factory=dict)
+    families: dict[str, Family] = field(default_factory=dict)
+    curves: list[PackedCurve] = field(default_factory=list)
+    next_number: int = 0
+    next_search: int = 0
+    finish_seq: int = 0
+    leader: Leader | None = None
+    best_value: float | None = None
+    """Of any search trial, kept or not."""
+    proposer_state: bytes | None = None
+    exhausted: bool = False
+    repeats: dict[str, list[float]] = field(default_factory=dict)
+    """Search scores of candidates that were measured more than once (`duplicates: replicate`)."""
+    durations: deque[float] = field(default_factory=lambda: deque(maxlen=DURATIONS_KEPT))
+    commands: list[Command] = field(default_factory=list)
+
+    @property
+    def objective(self) -> Objective:
+        spec = self.spec.objective
+        return Objective(metric=spec.metric, direction=spec.direction)
+
+    def history(self, noise_floor: float) -> History:
+        """What the proposer may know now. Cheap: the lists are shared, not copied."""
+        line = self.budgets.get(Resource.TRIALS)
+        left = None
+        if line is not None and line.limit is not None:
+            left = max(0, round(line.limit - line.spent - line.reserved))
+        return History(
+            objective=self.objective,
+            next_number=self.next_search,
+            finished=self.finished,
+            pending=tuple(
+                PendingTrial(number=t.number, params=t.params, candidate_id=t.candidate_id)
+                for t in self.live.values()
+                if t.kind is TrialKind.SEARCH
+            ),
+            proposed=self.proposed,
+            baseline=tuple(
+                m.values[Split.SEARCH] for m in self.baselines if Split.SEARCH in m.values
+            ),
+            noise_floor=noise_floor,
+            trials_left=left,
+        )
+
+    def attempts(self) -> list[LiveAttempt]:
+        """Every attempt not settled yet."""
+        found = [t.attempt for t in self.live.values() if t.attempt is not None]
+        return found if self.prepare is None else [self.prepare, *found]
+
+    def find_attempt(self, attempt_id: str) -> LiveAttempt:
+        return next(a for a in self.attempts() if a.id == attempt_id)

@@ -1,0 +1,256 @@
+"""Drives one claimed study: news, decisions, one commit, then effects. Never sleeps."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from evaluator.bundle import load_bundle
+
+from controller.steps import STEPS
+from controller.steps.commands import end_everything
+from controller.steps.context import Capacity, StepContext
+from controller.steps.loading import load_view
+from controller.steps.view import StudyView
+from controller.wiring import Service
+from ledger import entries as e
+from ledger import reads, writes
+from ledger.errors import BundleChanged, DiskFull, ProposerFailed, TargetUnavailable
+from ledger.records import PausedBy
+from ledger.states import STUDY_TERMINAL, AttemptState, Reason, StudyState
+
+NOTES_WAIT_S: Final = 0.05
+"""Progress notes (started, values) may wait this long for a decision to share their commit."""
+COMMANDS_EVERY_S: Final = 0.2
+CONDITION_EVERY_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Why the study is held, by itself, until it clears."""
+
+    reason: Reason
+    detail: str
+
+
+class StudyDriver:
+    """One study under this worker's lease. Thrown away when its fence turns out stale."""
+
+    def __init__(self, service: Service, study_id: str, fence: int, capacity: Capacity) -> None:
+        self.study_id = study_id
+        self.fence = fence
+        self.condition: Condition | None = None
+        self._service = service
+        self._capacity = capacity
+        self._ctx = self._load()
+        self._notes_since: float | None = None
+        self._commands_at = 0.0
+        self._condition_at = 0.0
+
+    @property
+    def view(self) -> StudyView:
+        return self._ctx.view
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing more will happen without a command."""
+        return (
+            self.view.study.state in STUDY_TERMINAL
+            and not self._ctx.batch
+            and not self.view.attempts()
+        )
+
+    def snapshot(self) -> StepContext:
+        """The context, for progress display; read only."""
+        return self._ctx
+
+    # --- loading ---------------------------------------------------------------------------
+
+    def _load(self) -> StepContext:
+        service = self._service
+        with service.ledger.read() as session:
+            view = load_view(session, self.study_id)
+        digest = view.study.bundle_digest
+        bundle = load_bundle(service.store, digest) if digest else None
+        ctx = StepContext(
+            view=view,
+            bundle=bundle,
+            ledger=service.ledger,
+            store=service.store,
+            target=service.target(view.spec.target.name),
+            proposer=service.proposer(view.spec),
+            space=service.space(view.spec),
+            settings=service.settings,
+            clock=service.clock,
+            capacity=self._capacity,
+            active_since=service.clock.monotonic(),
+        )
+        ctx.news.update(a.handle for a in view.attempts() if a.handle is not None)
+        self._regrant(ctx)
+        return ctx
+
+    def _regrant(self, ctx: StepContext) -> None:
+        """Trials that were under way hold their resources again, even past the machine's size."""
+        for trial in ctx.view.live.values():
+            if trial.attempt is not None:
+                self._capacity.hold(trial, ctx.view.spec.resources)
+
+    def reload(self) -> None:
+        """Forget everything not committed and read the study again."""
+        for trial_id in list(self._ctx.view.live):
+            self._capacity.pool = self._capacity.pool.without(trial_id)
+        self._ctx = self._load()
+        self._notes_since = None
+
+    # --- one tick --------------------------------------------------------------------------
+
+    def tick(self, news: set[str]) -> None:
+        """Do everything that can be done now.
+
+        Raises:
+            StaleFence: another worker holds the study; drop this driver.
+            LedgerUnavailable: nothing was written; call `reload` once the ledger answers.
+        """
+        ctx = self._ctx
+        ctx.news |= news
+        try:
+            self._read_commands()
+            self._check_condition()
+            if self.condition is None or self.view.study.state is StudyState.PAUSED:
+                self._take_steps()
+            self._commit_if_due()
+        except (DiskFull, TargetUnavailable) as error:
+            self._hold(error)
+        except ProposerFailed as error:
+            self._fail(Reason.PROPOSER_ERROR, str(error))
+        except BundleChanged as error:
+            self._fail(Reason.BUNDLE_CHANGED, str(error))
+
+    def _take_steps(self) -> None:
+        for step in STEPS[self.view.study.state]:
+            step(self._ctx)
+
+    def _read_commands(self) -> None:
+        now = self._ctx.clock.monotonic()
+        if now < self._commands_at:
+            return
+        self._commands_at = now + COMMANDS_EVERY_S
+        with self._service.ledger.read() as session:
+            self.view.commands = list(reads.pending_commands(session, self.study_id))
+
+    def _commit_if_due(self) -> None:
+        ctx = self._ctx
+        if not ctx.batch:
+            return
+        now = ctx.clock.monotonic()
+        if not ctx.urgent:
+            if self._notes_since is None:
+                self._notes_since = now
+            if now - self._notes_since < NOTES_WAIT_S:
+                return
+        self.commit()
+
+    def commit(self) -> None:
+        """Write the batch in one transaction under the fence, then do what it allows."""
+        ctx = self._ctx
+        if not ctx.batch:
+            return
+        with self._service.ledger.write() as session:
+            writes.record(session, self.study_id, self.fence, ctx.batch, active_s=ctx.active_s())
+        for attempt in ctx.view.attempts():
+            attempt.committed = True
+        effects, ctx.after_commit = ctx.after_commit, []
+        ctx.batch = []
+        ctx.urgent = False
+        self._notes_since = None
+        for effect in effects:
+            effect()
+
+    @property
+    def has_launches(self) -> bool:
+        """Whether a committed intent waits to be started: tick again without waiting."""
+        return self.condition is None and any(
+            a.state is AttemptState.LAUNCHING and a.committed for a in self.view.attempts()
+        )
+
+    def handles(self) -> list[str]:
+        """Running attempts whose news this driver waits for."""
+        return [
+            a.handle
+            for a in self.view.attempts()
+            if a.handle is not None and a.state is AttemptState.RUNNING
+        ]
+
+    def wait_s(self, longest: float) -> float:
+        """How long this study can be left alone when nothing happens in the world."""
+        now = self._ctx.clock.monotonic()
+        due = [now + longest, self._commands_at]
+        if self._notes_since is not None:
+            due.append(self._notes_since + NOTES_WAIT_S)
+        due += [t.retry_at for t in self.view.live.values() if t.retry_at > now]
+        return max(0.0, min(due) - now)
+
+    # --- conditions and failures -------------------------------------------------------------
+
+    def _check_condition(self) -> None:
+        """Watch the disk, and let go of a condition that has cleared."""
+        ctx = self._ctx
+        now = ctx.clock.monotonic()
+        if now < self._condition_at:
+            return
+        self._condition_at = now + CONDITION_EVERY_S
+        free = shutil.disk_usage(ctx.settings.home).free
+        ctx.disk_is_low = free < ctx.settings.disk_watermark_bytes
+        study = self.view.study
+        if self.condition is None and study.paused_by is not PausedBy.CONDITION:
+            if ctx.disk_is_low and study.state not in (*STUDY_TERMINAL, StudyState.PAUSED):
+                self._pause(_disk_condition(free, ctx.settings.disk_watermark_bytes))
+            return
+        if ctx.disk_is_low:
+            return
+        self.condition = None
+        if study.paused_by is PausedBy.CONDITION and study.paused_from is not None:
+            ctx.move(study.paused_from, detail="the condition has cleared")
+
+    def _hold(self, error: DiskFull | TargetUnavailable) -> None:
+        """Drop the batch, and pause the study in the ledger if that can still be written."""
+        full = isinstance(error, DiskFull)
+        reason = Reason.DISK_FULL if full else Reason.TARGET_UNAVAILABLE
+        self.reload()
+        self._condition_at = self._ctx.clock.monotonic() + CONDITION_EVERY_S
+        try:
+            self._pause(Condition(reason, str(error)))
+            self.commit()
+        except DiskFull:
+            self.reload()
+            self.condition = Condition(reason, str(error))
+
+    def _pause(self, condition: Condition) -> None:
+        self.condition = condition
+        study = self.view.study
+        if study.state in (StudyState.PAUSED, StudyState.SUBMITTED, *STUDY_TERMINAL):
+            return
+        self._ctx.add(
+            e.StudyMoved(
+                current=study.state,
+                new=StudyState.PAUSED,
+                reason=condition.reason,
+                detail=condition.detail,
+                paused_by=PausedBy.CONDITION,
+            )
+        )
+
+    def _fail(self, reason: Reason, detail: str) -> None:
+        """End the study: what is running is cancelled, and the reason says whose fault it was."""
+        self.reload()
+        end_everything(self._ctx, reason, detail)
+        self._ctx.move(StudyState.FAILED, reason, detail)
+        self.commit()
+
+
+def _disk_condition(free: int, watermark: int) -> Condition:
+    detail = f"{free} bytes are free and {watermark} are wanted; waiting for space"
+    return Condition(Reason.DISK_FULL, detail)
+
+
+Progress = Callable[[StudyDriver], None]

@@ -1,0 +1,191 @@
+"""The worker's loop: claims studies, drives each, and waits for news of the world."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from controller.decisions.slots import ResourcePool
+from controller.steps.context import Capacity
+from controller.wiring import Service
+from controller.worker.driver import StudyDriver
+from controller.worker.leases import owner_name, try_claim
+from controller.worker.recovery import Recovery, reap_ended, recover
+from ledger import reads, writes
+from ledger.errors import LedgerUnavailable, StaleFence
+from ledger.records import Study
+
+log = logging.getLogger("arl.worker")
+
+CLAIM_EVERY_S: Final = 2.0
+LONGEST_WAIT_S: Final = 1.0
+LEDGER_RETRY_S: Final = 1.0
+BROKEN_RETRY_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What a front end may hook into; called in the loop's thread, so they must be quick."""
+
+    on_recovery: Callable[[Recovery], None] = lambda _: None
+    on_tick: Callable[[StudyDriver], None] = lambda _: None
+
+
+class Worker:
+    """One process that drives studies, one lease each."""
+
+    def __init__(self, service: Service, callbacks: Callbacks | None = None) -> None:
+        settings = service.settings
+        self._service = service
+        self._callbacks = callbacks or Callbacks()
+        self._owner = owner_name(settings.host)
+        self._capacity = Capacity(
+            ResourcePool(
+                cpus=settings.cpus,
+                memory_bytes=settings.memory_bytes,
+                gpu_ids=settings.gpu_ids,
+            )
+        )
+        self._drivers: dict[str, StudyDriver] = {}
+        self._stopping = False
+        self._claim_at = 0.0
+        self._renew_at = 0.0
+        self._broken_until: dict[str, float] = {}
+        self._news: set[str] = set()
+
+    @property
+    def drivers(self) -> dict[str, StudyDriver]:
+        return self._drivers
+
+    def stop(self) -> None:
+        """Make `run` return soon; callable from a signal handler. Attempts go on running."""
+        self._stopping = True
+        self._service.target("auto").interrupt()
+
+    def run(self, only: Sequence[str] | None = None) -> None:
+        """Drive studies until `stop`, or until every study of `only` is settled.
+
+        With `only=None` it serves whatever becomes claimable, for ever.
+        """
+        reap_ended(self._service)
+        try:
+            while not self._stopping:
+                if not self._turn(only):
+                    return
+        finally:
+            self._let_go()
+
+    def _turn(self, only: Sequence[str] | None) -> bool:
+        """One round over all studies; False when there is nothing left to do."""
+        try:
+            self._claim(only)
+            self._renew()
+        except LedgerUnavailable as error:
+            log.warning("the ledger does not answer: %s", error)
+            time.sleep(LEDGER_RETRY_S)
+            return True
+        for study_id in list(self._drivers):
+            self._tick(study_id)
+        if only is not None and not self._drivers and self._are_settled(only):
+            return False
+        if not any(driver.has_launches for driver in self._drivers.values()):
+            self._wait()
+        return True
+
+    def _tick(self, study_id: str) -> None:
+        driver = self._drivers[study_id]
+        try:
+            driver.tick(self._news)
+            self._callbacks.on_tick(driver)
+            if driver.is_settled:
+                self._release(study_id)
+        except StaleFence:
+            log.warning("study %s is driven by another worker now", study_id)
+            self._drop(study_id)
+        except LedgerUnavailable as error:
+            log.warning("study %s: the ledger does not answer: %s", study_id, error)
+            self._drop(study_id)
+            time.sleep(LEDGER_RETRY_S)
+        except Exception:
+            # The one broad except: a bug in one study must not take the others down with it.
+            log.exception("study %s: unexpected error; it is read again in a while", study_id)
+            self._drop(study_id)
+            self._broken_until[study_id] = self._now() + BROKEN_RETRY_S
+
+    # --- waiting -----------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        handles = [h for driver in self._drivers.values() for h in driver.handles()]
+        now = self._now()
+        longest = min(LONGEST_WAIT_S, max(0.0, self._claim_at - now))
+        timeout = min((d.wait_s(longest) for d in self._drivers.values()), default=longest)
+        self._news = self._service.target("auto").wait(handles, timeout)
+
+    def _now(self) -> float:
+        return self._service.clock.monotonic()
+
+    # --- leases ------------------------------------------------------------------------------
+
+    def _claim(self, only: Sequence[str] | None) -> None:
+        now = self._now()
+        if now < self._claim_at:
+            return
+        self._claim_at = now + CLAIM_EVERY_S
+        with self._service.ledger.read() as session:
+            found = reads.workable_studies(session)
+        for study in found:
+            if study.id in self._drivers or self._broken_until.get(study.id, 0.0) > now:
+                continue
+            if only is None or study.id in only:
+                self._claim_one(study)
+
+    def _claim_one(self, study: Study) -> None:
+        settings = self._service.settings
+        fence = try_claim(
+            self._service.ledger, study, self._owner, settings.host, settings.lease_s
+        )
+        if fence is None:
+            return
+        driver = StudyDriver(self._service, study.id, fence, self._capacity)
+        self._drivers[study.id] = driver
+        self._callbacks.on_recovery(recover(driver, self._service, was_held=study.lease_owner))
+
+    def _renew(self) -> None:
+        now = self._now()
+        if now < self._renew_at:
+            return
+        lease_s = self._service.settings.lease_s
+        self._renew_at = now + lease_s / 3
+        for study_id, driver in list(self._drivers.items()):
+            try:
+                with self._service.ledger.write() as session:
+                    writes.renew_lease(session, study_id, driver.fence, lease_s)
+            except StaleFence:
+                self._drop(study_id)
+
+    def _are_settled(self, only: Sequence[str]) -> bool:
+        """Whether nothing named in `only` can be claimed any more."""
+        with self._service.ledger.read() as session:
+            return not any(study.id in only for study in reads.workable_studies(session))
+
+    def _drop(self, study_id: str) -> None:
+        """Forget a study without writing: it is someone else's, or the ledger is away."""
+        driver = self._drivers.pop(study_id)
+        for trial_id in driver.view.live:
+            self._capacity.pool = self._capacity.pool.without(trial_id)
+
+    def _release(self, study_id: str) -> None:
+        """Give a study's lease back, once everything is committed."""
+        driver = self._drivers[study_id]
+        driver.commit()
+        with self._service.ledger.write() as session:
+            writes.release_lease(session, study_id, driver.fence)
+        self._drop(study_id)
+
+    def _let_go(self) -> None:
+        for study_id in list(self._drivers):
+            try:
+                self._release(study_id)
+            except (LedgerUnavailable, StaleFence) as error:
+                log.warning("study %s: lease not given back: %s", study_id, error)
