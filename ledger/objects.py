@@ -1,0 +1,138 @@
+"""Files by the sha256 of their content: written beside, fsynced, renamed into place."""
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ledger.digests import sha256_hex
+from ledger.errors import ArtifactCorrupt, InvalidInput, NotFound
+from ledger.files import BUFFER_BYTES, disk_full_at, remove_tree, sync_directory, write_all
+
+STORED_MTIME_NS: Final = 10**9
+"""Every stored file has this time; a file that was written to since has another one."""
+
+_KNOWN_LIMIT: Final = 1024
+_SWEEP_AGE_S: Final = 86_400.0
+
+
+class ObjectStore:
+    """`objects/ab/cdef…`, and `incoming/` for what is still being written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._objects = root / "objects"
+        self.incoming = root / "incoming"
+        for directory in (self._objects, self.incoming):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._known: dict[str, None] = {}
+        self._sweep()
+
+    def path(self, digest: str) -> Path:
+        """Where content with this digest is kept. Raises NotFound for what is no digest."""
+        if len(digest) != 64 or not digest.isalnum():
+            raise NotFound(f"{digest!r} is not the digest of an artifact")
+        return self._objects / digest[:2] / digest[2:]
+
+    def has(self, digest: str) -> bool:
+        return digest in self._known or self.path(digest).exists()
+
+    def put_bytes(self, data: bytes) -> str:
+        digest = sha256_hex(data)
+        if not self.has(digest):
+            with self._incoming_file() as (fd, temporary):
+                write_all(fd, data)
+                self._keep(fd, temporary, digest)
+        self._remember(digest)
+        return digest
+
+    def put_open_file(self, source: int, limit_bytes: int | None) -> tuple[str, int]:
+        """Digest and size. Raises InvalidInput beyond `limit_bytes`."""
+        hasher = hashlib.sha256()
+        size = 0
+        with self._incoming_file() as (fd, temporary):
+            while chunk := os.pread(source, BUFFER_BYTES, size):
+                size += len(chunk)
+                if limit_bytes is not None and size > limit_bytes:
+                    raise InvalidInput(f"the file holds more than {limit_bytes} bytes")
+                hasher.update(chunk)
+                write_all(fd, chunk)
+            digest = hasher.hexdigest()
+            if not self.has(digest):
+                self._keep(fd, temporary, digest)
+        self._remember(digest)
+        return digest, size
+
+    def read_bytes(self, digest: str) -> bytes:
+        """Verified content. Raises NotFound, ArtifactCorrupt."""
+        try:
+            data = self.path(digest).read_bytes()
+        except FileNotFoundError:
+            raise self._missing(digest) from None
+        if sha256_hex(data) != digest:
+            raise self._changed(digest)
+        return data
+
+    def copy_out(self, digest: str, target: Path, mode: int) -> None:
+        """Copy to a new file and check the bytes on the way. Raises NotFound, ArtifactCorrupt."""
+        hasher = hashlib.sha256()
+        try:
+            with self.path(digest).open("rb") as reader, target.open("xb") as writer:
+                while chunk := reader.read(BUFFER_BYTES):
+                    hasher.update(chunk)
+                    writer.write(chunk)
+                os.fchmod(writer.fileno(), mode)
+        except FileNotFoundError:
+            raise self._missing(digest) from None
+        if hasher.hexdigest() != digest:
+            raise self._changed(digest)
+
+    def _missing(self, digest: str) -> NotFound:
+        return NotFound(f"artifact {digest} is not in the store {self.root}")
+
+    def _changed(self, digest: str) -> ArtifactCorrupt:
+        return ArtifactCorrupt(f"artifact {digest}: the bytes of {self.path(digest)} changed")
+
+    @contextmanager
+    def _incoming_file(self) -> Iterator[tuple[int, Path]]:
+        """A new file beside the store; whatever was not kept is gone afterwards."""
+        temporary = self.incoming / uuid.uuid4().hex
+        with disk_full_at(self.root):
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                yield fd, temporary
+            finally:
+                os.close(fd)
+                temporary.unlink(missing_ok=True)
+
+    def _keep(self, fd: int, temporary: Path, digest: str) -> None:
+        path = self.path(digest)
+        if not path.parent.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            sync_directory(self._objects)
+        os.fchmod(fd, 0o444)
+        os.utime(fd, ns=(STORED_MTIME_NS, STORED_MTIME_NS))
+        os.fsync(fd)
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+
+    def _remember(self, digest: str) -> None:
+        """So that what every trial stores again (the empty tree) costs no system call."""
+        if len(self._known) >= _KNOWN_LIMIT:
+            self._known.clear()
+        self._known[digest] = None
+
+    def _sweep(self) -> None:
+        """Delete what killed processes left half written, once nobody can be writing it."""
+        oldest = time.time() - _SWEEP_AGE_S
+        for path in self.incoming.iterdir():
+            try:
+                old = path.lstat().st_mtime < oldest
+            except FileNotFoundError:
+                continue
+            if old:
+                remove_tree(path)
