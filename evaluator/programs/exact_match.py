@@ -4,8 +4,7 @@ Run as `python -I {bundle}/evaluate.py`. Standard library, torch and transformer
 of ARL, so that a copy of this one file is the whole program. Inputs: `artifact` (a model's
 directory: config.json and safetensors), `split` (JSON Lines of `prompt`, a text or messages, and
 `answer`, a text or a list of accepted texts) and `bundle`. Scores: `exact_match`, and `format_ok`,
-the share of items where the model ended its answer itself and, with the option `format`, where
-the answer matches that regular expression as a whole.
+the share of answers that the model ended itself and that match the option `format` as a whole.
 
 Nothing in the artifact is trusted. Its weights and the numbers in its config are used; its
 tokenizer is used only if the bundle has none below `tokenizer/`, its chat template never.
@@ -18,35 +17,23 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-ARCHITECTURES: Final = frozenset(
-    {
-        "GPT2LMHeadModel",
-        "GPTNeoXForCausalLM",
-        "Gemma2ForCausalLM",
-        "Gemma3ForCausalLM",
-        "GemmaForCausalLM",
-        "GraniteForCausalLM",
-        "LlamaForCausalLM",
-        "MistralForCausalLM",
-        "Olmo2ForCausalLM",
-        "Phi3ForCausalLM",
-        "Qwen2ForCausalLM",
-        "Qwen3ForCausalLM",
-        "SmolLM3ForCausalLM",
-    }
+ARCHITECTURES: Final = (
+    *("GPT2LMHeadModel", "GPTNeoXForCausalLM", "GemmaForCausalLM", "Gemma2ForCausalLM"),
+    *("Gemma3ForCausalLM", "GraniteForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"),
+    *("Olmo2ForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"),
+    "SmolLM3ForCausalLM",
 )
-PICKLED: Final = frozenset(
-    {".bin", ".ckpt", ".dill", ".joblib", ".npy", ".npz", ".pickle", ".pkl", ".pt", ".pth"}
-)
-FORBIDDEN_CONFIG: Final = ("auto_map", "custom_pipelines", "quantization_config")
+PICKLED: Final = (".bin", ".ckpt", ".dill", ".joblib", ".npz", ".pickle", ".pkl", ".pt", ".pth")
+FORBIDDEN_CONFIG: Final = ("auto_map", "quantization_config")
 """Each would make the library run other code than the architecture's own."""
 UNUSED_CONFIG: Final = ("_attn_implementation", "attn_implementation", "_name_or_path")
 CONFIG_BYTES: Final = 1024 * 1024
+DTYPES: Final = ("float32", "bfloat16", "float16")
 EXIT_REFUSED: Final = 3
 Z_95: Final = 1.959963984540054
 
@@ -60,9 +47,8 @@ class Options:
     max_new_tokens: int = 32
     batch_size: int = 256
     dtype: str = "float32"
-    format: str | None = None
-    chat: bool = True
-    """Wrap a text prompt as a user's message if the frozen tokenizer has a chat template."""
+    format: str = ""
+    """Regular expression; empty: any text is well-formed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,45 +65,39 @@ def main() -> int:
         items = read_items(inputs["split"])
         architecture, config = check_artifact(inputs["artifact"])
         prepare_libraries()
+        tokenizer = load_tokenizer(inputs["bundle"], inputs["artifact"])
         with tempfile.TemporaryDirectory(dir=document.get("workspace")) as scratch:
-            tokenizer = load_tokenizer(inputs["bundle"], inputs["artifact"])
-            staged = stage_weights(inputs["artifact"], config, Path(scratch))
-            model = load_model(architecture, staged, options)
+            stage_weights(inputs["artifact"], config, Path(scratch))
+            model = load_model(architecture, Path(scratch), options)
             answers = generate(model, tokenizer, items, options)
     except RefusedError as refused:
         print(f"exact_match: {refused}", file=sys.stderr)
         return EXIT_REFUSED
-    write_scores(score(items, answers, options), int(os.environ["ARL_SCORE_FD"]))
+    with os.fdopen(int(os.environ["ARL_SCORE_FD"]), "wb") as channel:
+        channel.write(json.dumps(score(items, answers, options), allow_nan=False).encode())
     return 0
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    known = {name: Options.__annotations__[name] for name in Options.__dataclass_fields__}
+    known = Options.__annotations__
     for name, value in given.items():
         if name not in known:
             raise RefusedError(f"options.{name}: unknown; known options: {', '.join(known)}")
-        wanted = (str, type(None)) if name == "format" else (known[name],)
-        if type(value) not in wanted or (type(value) is int and value < 1):
+        if type(value) is not known[name] or (type(value) is int and value < 1):
             raise RefusedError(f"options.{name}: {value!r} is not allowed")
     options = Options(**given)
-    if options.dtype not in ("float32", "bfloat16", "float16"):
-        raise RefusedError(f"options.dtype: {options.dtype!r}; write float32, bfloat16 or float16")
-    try:
-        re.compile(options.format or "")
-    except re.error as error:
-        raise RefusedError(f"options.format: not a regular expression: {error}") from None
+    if options.dtype not in DTYPES:
+        raise RefusedError(f"options.dtype: {options.dtype!r} is not one of {', '.join(DTYPES)}")
     return options
 
 
 def read_items(split: Path) -> list[Item]:
     """Every item of the split, in order of file name and line."""
-    files = [split] if split.is_file() else sorted(split.rglob("*.jsonl"))
-    items = [
-        _item(json.loads(line), f"{file.name}, line {number}")
-        for file in files
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
-        if line.strip()
-    ]
+    items = []
+    for file in [split] if split.is_file() else sorted(split.rglob("*.jsonl")):
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+            if line.strip():
+                items.append(_item(json.loads(line), f"{file.name}, line {number}"))
     if not items:
         raise RefusedError(f"{split.name}: no items in it")
     return items
@@ -133,30 +113,35 @@ def _item(row: Any, where: str) -> Item:
 
 
 def check_artifact(artifact: Path) -> tuple[str, dict[str, Any]]:
-    """The architecture and cleaned config, once nothing about the files speaks against them."""
+    """The architecture and the config, once nothing about the files speaks against them."""
     for path in artifact.rglob("*"):
         if path.suffix.lower() in PICKLED:
             raise RefusedError(f"{path.name}: pickled files are not allowed in a model")
-    config = _read_config(artifact / "config.json")
-    for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
+    for name in ("tokenizer_config.json", "generation_config.json"):
         if (artifact / name).exists():
-            _refuse_forbidden(_read_config(artifact / name), name)
+            _read_json(artifact / name)
+    config = _read_json(artifact / "config.json")
     architectures = config.get("architectures")
     if not isinstance(architectures, list) or len(architectures) != 1:
         raise RefusedError("config.json: architectures must name exactly one")
     if architectures[0] not in ARCHITECTURES:
-        allowed = ", ".join(sorted(ARCHITECTURES))
+        allowed = ", ".join(ARCHITECTURES)
         raise RefusedError(f"config.json: {architectures[0]!r} is not one of {allowed}")
     return architectures[0], {k: v for k, v in config.items() if k not in UNUSED_CONFIG}
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
+    def refuse_code(inner: dict[str, Any]) -> dict[str, Any]:
+        if found := [key for key in FORBIDDEN_CONFIG if inner.get(key)]:
+            raise RefusedError(f"{path.name}: {found[0]} is not allowed")
+        return inner
+
     if not path.is_file() or path.is_symlink():
         raise RefusedError(f"{path.name}: no such file in the artifact")
     if path.stat().st_size > CONFIG_BYTES:
         raise RefusedError(f"{path.name}: larger than {CONFIG_BYTES} bytes")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), object_hook=refuse_code)
     except (ValueError, RecursionError):
         raise RefusedError(f"{path.name}: not JSON") from None
     if not isinstance(value, dict):
@@ -164,58 +149,29 @@ def _read_config(path: Path) -> dict[str, Any]:
     return value
 
 
-def _refuse_forbidden(value: object, name: str) -> None:
-    for inner in _objects(value):
-        for key in FORBIDDEN_CONFIG:
-            if inner.get(key):
-                raise RefusedError(f"{name}: {key} is not allowed")
-
-
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        yield value
-    children = (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    )
-    for child in children:
-        yield from _objects(child)
-
-
-def stage_weights(artifact: Path, config: Mapping[str, Any], scratch: Path) -> Path:
-    """A directory with the cleaned config and links to the weights, and nothing else: whatever
+def stage_weights(artifact: Path, config: Mapping[str, Any], staged: Path) -> None:
+    """Put the cleaned config and links to the weights, and nothing else, into `staged`: whatever
     else lies in the artifact (adapters, generation settings, code) cannot be picked up."""
-    staged = scratch / "model"
-    staged.mkdir()
     (staged / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    weights = sorted(
-        p for p in artifact.glob("*.safetensors") if p.is_file() and not p.is_symlink()
-    )
+    weights = [p for p in artifact.glob("*.safetensors") if p.is_file() and not p.is_symlink()]
     if not weights:
         raise RefusedError("no .safetensors file in the artifact")
     for path in weights:
         (staged / path.name).symlink_to(path.resolve())
     index = artifact / "model.safetensors.index.json"
     if index.exists():
-        content = _read_config(index)
-        named = content.get("weight_map")
-        names = set(named.values()) if isinstance(named, dict) else {None}
-        if not names <= {path.name for path in weights}:
+        content = _read_json(index)
+        named = {str(name) for name in dict(content.get("weight_map") or {}).values()}
+        if not named <= {path.name for path in weights}:
             raise RefusedError(f"{index.name}: names a file that is not beside it")
         (staged / index.name).write_text(json.dumps(content), encoding="utf-8")
-    return staged
 
 
 def prepare_libraries() -> None:
     """Set what must hold before torch is imported."""
-    for name, value in {
-        "HF_HUB_OFFLINE": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "TOKENIZERS_PARALLELISM": "false",
-        "OMP_NUM_THREADS": "1",
-    }.items():
-        os.environ.setdefault(name, value)
+    os.environ |= dict.fromkeys(("HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS"), "1")
+    os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     # The imports make objects that stay to the end: collecting in between is lost time.
     gc.disable()
 
@@ -228,27 +184,23 @@ def load_tokenizer(bundle: Path, artifact: Path) -> Any:
     directory = frozen if frozen.is_dir() else artifact
     if not (directory / "tokenizer.json").is_file():
         raise RefusedError("no tokenizer.json in the bundle's tokenizer/ or in the artifact")
-    settings = directory / "tokenizer_config.json"
-    special = _special_tokens(json.loads(settings.read_text("utf-8")) if settings.exists() else {})
+    settings = _read_json(directory / "tokenizer_config.json")
+    special = {
+        name: token["content"] if isinstance(token, dict) else token
+        for name in ("bos_token", "eos_token", "pad_token")
+        if (token := settings.get(name))
+    }
     if "eos_token" not in special:
         raise RefusedError("tokenizer_config.json: names no eos_token")
-    special.setdefault("pad_token", special["eos_token"])
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_file=str(directory / "tokenizer.json"), padding_side="left", **special
+        tokenizer_file=str(directory / "tokenizer.json"),
+        padding_side="left",
+        **{"pad_token": special["eos_token"], **special},
     )
     template = frozen / "chat_template.jinja"
-    tokenizer.chat_template = template.read_text(encoding="utf-8") if template.is_file() else None
+    inside = settings.get("chat_template") if directory == frozen else None
+    tokenizer.chat_template = template.read_text("utf-8") if template.is_file() else inside
     return tokenizer
-
-
-def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
-    found = {}
-    for name in ("bos_token", "eos_token", "pad_token"):
-        token = settings.get(name)
-        text = token.get("content") if isinstance(token, dict) else token
-        if isinstance(text, str):
-            found[name] = text
-    return found
 
 
 def load_model(architecture: str, staged: Path, options: Options) -> Any:
@@ -266,10 +218,10 @@ def load_model(architecture: str, staged: Path, options: Options) -> Any:
             output_loading_info=True,
         )
     except Exception as error:  # noqa: BLE001  # whatever a hostile config or file provokes
-        raise RefusedError(f"the weights cannot be loaded: {_one_line(error)}") from None
-    for kind in ("missing_keys", "mismatched_keys"):
-        if report[kind]:
-            raise RefusedError(f"weights: {kind} {sorted(map(str, report[kind]))[:3]}")
+        text = " ".join(str(error).split())[:300]
+        raise RefusedError(f"weights: {type(error).__name__}: {text}") from None
+    if wrong := sorted(map(str, {*report["missing_keys"], *report["mismatched_keys"]})):
+        raise RefusedError(f"weights: missing or of another shape: {wrong[:3]}")
     return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
@@ -280,16 +232,17 @@ def generate(
     import torch
     from transformers import GenerationConfig
 
-    prompts = [render(item.prompt, tokenizer, options) for item in items]
-    # Like lengths together, the longest first: little padding, and memory runs out at once or not.
-    order = sorted(range(len(items)), key=lambda index: -len(prompts[index]))
+    end = tokenizer.eos_token_id
     settings = GenerationConfig(
         max_new_tokens=options.max_new_tokens,
         do_sample=False,
-        eos_token_id=tokenizer.eos_token_id,
+        eos_token_id=end,
         pad_token_id=tokenizer.pad_token_id,
     )
     model.generation_config = settings
+    prompts = [render(item.prompt, tokenizer) for item in items]
+    # Like lengths together, the longest first: little padding, too little memory shows at once.
+    order = sorted(range(len(items)), key=lambda index: -len(prompts[index]))
     answers: list[tuple[str, bool]] = [("", False)] * len(items)
     for start in range(0, len(order), options.batch_size):
         batch = order[start : start + options.batch_size]
@@ -302,43 +255,34 @@ def generate(
         ).to(model.device)
         with torch.inference_mode():
             out = model.generate(**encoded, generation_config=settings)
-        for index, tokens in zip(
-            batch, out[:, encoded["input_ids"].shape[1] :].tolist(), strict=True
-        ):
-            ended = tokenizer.eos_token_id in tokens
-            kept = tokens[: tokens.index(tokenizer.eos_token_id)] if ended else tokens
-            answers[index] = (tokenizer.decode(kept, skip_special_tokens=False).strip(), ended)
+        given = out[:, encoded["input_ids"].shape[1] :].tolist()
+        for index, tokens in zip(batch, given, strict=True):
+            kept = tokens[: tokens.index(end)] if end in tokens else tokens
+            answers[index] = (tokenizer.decode(kept).strip(), end in tokens)
     return answers
 
 
-def render(prompt: Any, tokenizer: Any, options: Options) -> str:
-    if isinstance(prompt, str):
-        if tokenizer.chat_template is None or not options.chat:
-            return prompt
-        prompt = [{"role": "user", "content": prompt}]
+def render(prompt: Any, tokenizer: Any) -> str:
+    """The prompt through the frozen chat template, a text as one user's message."""
     if tokenizer.chat_template is None:
+        if isinstance(prompt, str):
+            return prompt
         raise RefusedError("items hold messages, but the bundle's tokenizer/ has no chat template")
-    text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-    return str(text)
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 
 def score(
     items: Sequence[Item], answers: Sequence[tuple[str, bool]], options: Options
 ) -> dict[str, Any]:
-    pattern = re.compile(options.format) if options.format is not None else None
-    exact = [
-        float(ended and text in item.answers)
-        for item, (text, ended) in zip(items, answers, strict=True)
-    ]
-    well_formed = [
-        float(ended and (pattern is None or pattern.fullmatch(text) is not None))
-        for text, ended in answers
-    ]
-    count = len(items)
-    metrics = {"exact_match": sum(exact) / count, "format_ok": sum(well_formed) / count}
+    pattern = re.compile(options.format or ".*", re.DOTALL)
+    pairs = list(zip(items, answers, strict=True))
+    exact = [float(ended and text in item.answers) for item, (text, ended) in pairs]
+    formed = [float(ended and pattern.fullmatch(text) is not None) for text, ended in answers]
+    metrics = {"exact_match": sum(exact) / len(exact), "format_ok": sum(formed) / len(formed)}
     for name, value in metrics.items():
-        low, high = wilson_interval(value, count)
-        print(f"{name} {value:.4f}  95% interval {low:.4f} to {high:.4f}  of {count} items")
+        low, high = wilson_interval(value, len(items))
+        print(f"{name} {value:.4f}  95% interval {low:.4f} to {high:.4f}  of {len(items)} items")
     return {"metrics": metrics, "items": exact}
 
 
@@ -350,19 +294,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def write_scores(scores: Mapping[str, Any], descriptor: int) -> None:
-    with os.fdopen(descriptor, "wb") as channel:
-        channel.write(json.dumps(scores, allow_nan=False).encode())
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}"
-
-
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    sys.stderr.flush()
-    # The scores are written; taking torch apart object by object would only cost time.
-    os._exit(status)
+    os._exit(status)  # all is written; taking torch apart would only cost time
