@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from controller.spec.study import StudySpec
-from ledger.records import BudgetLine, Resource
+from ledger.records import BudgetLine, Resource, TrialKind
 from ledger.states import Reason
 
 WALL_GRACE_S: Final = 5.0
@@ -34,10 +34,21 @@ class Admission:
     """Whether waiting cannot help: no reservation that is still open could come back."""
 
 
-def attempt_timeout_s(wall_time_s: float, wall: BudgetLine | None, active_s: float) -> float:
-    """The deadline of an attempt that starts now: its own limit, or the little more than the
-    study's wall time has left. `active_s` is the study's wall time so far."""
-    if wall is None or wall.limit is None:
+def attempt_timeout_s(
+    wall_time_s: float,
+    wall: BudgetLine | None,
+    active_s: float,
+    *,
+    kind: TrialKind = TrialKind.SEARCH,
+) -> float:
+    """The deadline of an attempt that starts now: its own limit, or a little more than the
+    study's wall time has left. `active_s` is the study's wall time so far.
+
+    Replays and conversions come after the search, often because its time is up, and keep their
+    own limit: cutting one would count as the candidate's failure and refuse it.
+    """
+    after_search = kind in (TrialKind.REPLAY, TrialKind.CONVERSION)
+    if after_search or wall is None or wall.limit is None:
         return wall_time_s
     return min(wall_time_s, max(0.0, wall.limit - active_s) + WALL_GRACE_S)
 

@@ -106,7 +106,7 @@ def _mutable(spec: StudySpec) -> Iterator[Problem]:
     for index, name in enumerate(program.mutable):
         parts = PurePosixPath(name).parts
         plain = str(PurePosixPath(name)) == name and not name.startswith("/")
-        if not plain or ".." in parts or name in program.mutable[:index]:
+        if not (plain and parts) or ".." in parts or name in program.mutable[:index]:
             yield Problem(
                 f"program.mutable[{index}]",
                 "a mutable file is a plain path below program.source, named once",

@@ -1,0 +1,189 @@
+"""Every registered proposer keeps to the contract. To test a new one: register it."""
+
+import copy
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ledger.digests import params_digest
+from ledger.records import (
+    Direction,
+    FinishedTrial,
+    History,
+    Objective,
+    Params,
+    PendingTrial,
+    Proposal,
+)
+from ledger.states import Reason, TrialState
+from proposers.host import ask
+from proposers.registry import PROPOSERS, build_proposer
+from proposers.search_space import Categorical, Float, Int, SearchSpace, cardinality
+
+OBJECTIVE = Objective(metric="score", direction=Direction.MAXIMIZE)
+FINITE: SearchSpace = {
+    "units": Int(4, 16, step=4),
+    "drop": Float(0.0, 0.3, step=0.1),
+    "act": Categorical(("tanh", "relu", True)),
+}
+SIZE = 48
+CONTINUOUS: SearchSpace = {**FINITE, "lr": Float(1e-5, 1e-1, log=True)}
+
+NAMES = sorted(PROPOSERS)
+
+
+@dataclass
+class Study:
+    """A study driven by hand: proposals become trials that finish in a scrambled order."""
+
+    name: str
+    space: SearchSpace
+    seed: int = 0
+    params: list[Params] = field(default_factory=list)
+    state: bytes | None = None
+    exhausted: bool = False
+
+    def history(self) -> History:
+        finished = [
+            FinishedTrial(
+                number=number,
+                params=params,
+                state=TrialState.COMPLETE if number % 5 else TrialState.FAILED,
+                value=float(number % 7) if number % 5 else None,
+                reason=Reason.WORSE if number % 5 else Reason.CRASHED,
+                candidate_id=f"c{number}",
+                kept=False,
+            )
+            for number, params in enumerate(self.params[:-1])
+        ]
+        pending = [
+            PendingTrial(number=len(finished), params=params, candidate_id="c")
+            for params in self.params[-1:]
+        ]
+        return History(
+            objective=OBJECTIVE,
+            next_number=len(self.params),
+            finished=finished[::-1],
+            pending=pending,
+            proposed=frozenset(params_digest(params) for params in self.params),
+        )
+
+    def ask(self, count: int) -> list[Proposal]:
+        """A fresh proposer each time, as after a restart."""
+        proposer = build_proposer(self.name, self.space)
+        given = ask(
+            proposer,
+            self.history(),
+            space=self.space,
+            count=count,
+            seed=self.seed,
+            state=self.state,
+        )
+        self.state = given.state
+        self.exhausted = len(given.items) < count
+        self.params += [proposal.params for proposal in given.items]
+        return list(given.items)
+
+
+def space_for(name: str) -> SearchSpace:
+    return FINITE if name == "grid" else CONTINUOUS
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_equal_arguments_give_equal_proposals(name: str) -> None:
+    one, two = Study(name, space_for(name)), Study(name, space_for(name))
+    assert one.ask(5) == two.ask(5)
+    assert one.state == two.state
+
+
+def test_at_most_as_many_as_asked_for(name: str) -> None:
+    study = Study(name, space_for(name))
+    assert study.ask(0) == []
+    assert len(study.ask(3)) == 3
+
+
+def test_the_history_is_left_alone(name: str) -> None:
+    study = Study(name, space_for(name))
+    study.ask(4)
+    history = study.history()
+    before = copy.deepcopy(history)
+    build_proposer(name, study.space).propose(history, count=3, seed=0, state=study.state)
+    assert history == before
+
+
+def test_nothing_is_proposed_twice(name: str) -> None:
+    study = Study(name, FINITE)
+    study.ask(20)
+    study.ask(20)
+    assert len({params_digest(params) for params in study.params}) == 40
+
+
+def test_a_finite_space_ends_after_its_last_point(name: str) -> None:
+    assert cardinality(FINITE) == SIZE
+    study = Study(name, FINITE)
+    while not study.exhausted:
+        study.ask(7)
+    assert len(study.params) == SIZE
+    assert study.ask(1) == []
+
+
+@given(
+    batches=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    seed=st.integers(0, 2**53 - 1),
+    finite=st.booleans(),
+)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_batching_with_a_restart_between_gives_the_uninterrupted_sequence(
+    name: str, batches: list[int], seed: int, finite: bool
+) -> None:
+    space = FINITE if finite else space_for(name)
+    straight = Study(name, space, seed)
+    straight.ask(sum(batches))
+    restarted = Study(name, space, seed)
+    for count in batches:
+        restarted.ask(count)
+    assert restarted.params == straight.params
+    assert restarted.exhausted == straight.exhausted or len(straight.params) == SIZE
+
+
+def test_twenty_five_and_a_restart_and_twenty_five_more_are_fifty(name: str) -> None:
+    straight, resumed = Study(name, space_for(name), 9), Study(name, space_for(name), 9)
+    straight.ask(48)
+    resumed.ask(25)
+    resumed.ask(23)
+    assert resumed.params == straight.params
+
+
+def test_the_spaces_order_of_keys_changes_nothing(name: str) -> None:
+    space = space_for(name)
+    turned = dict(reversed(space.items()))
+    assert Study(name, turned).ask(20) == Study(name, space).ask(20)
+
+
+def test_the_finished_trials_are_not_walked(name: str) -> None:
+    space: SearchSpace = {**FINITE, "wide": Int(0, 10**9)}
+    study = Study(name, space)
+    study.ask(3)
+
+    class Unwalkable(list[FinishedTrial]):
+        def __iter__(self) -> object:  # type: ignore[override]
+            raise AssertionError("the finished trials were walked")
+
+    history = study.history()
+    walked = History(
+        objective=OBJECTIVE,
+        next_number=history.next_number,
+        finished=Unwalkable(history.finished),
+        pending=history.pending,
+        proposed=history.proposed,
+    )
+    given = build_proposer(name, space).propose(walked, count=2, seed=0, state=study.state)
+    assert len(given.items) == 2
