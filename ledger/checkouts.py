@@ -31,6 +31,7 @@ class Checkouts:
         final = self._trees / tree
         if final.is_dir():
             if all(_is_whole(final / path, size, sha) for path, _, size, sha in manifest):
+                _remove_strays(final, manifest)
                 return final
             self._discard(final)
         temporary = self._objects.incoming / uuid.uuid4().hex
@@ -53,7 +54,7 @@ class Checkouts:
             self._place(digest, target, 0o555 if mode & 0o111 else 0o444, size)
         # Not yet the top: a directory that moves has its `..` rewritten.
         for parent in made - {directory}:
-            parent.chmod(0o555)
+            _seal(parent)
 
     def _place(self, digest: str, target: Path, mode: int, size: int) -> None:
         if size >= LINK_FROM_BYTES and mode == 0o444 and self._link(digest, target):
@@ -92,7 +93,31 @@ def _publish(temporary: Path, final: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         return  # Another process made the same checkout meanwhile.
-    final.chmod(0o555)
+    _seal(final)
+
+
+def _seal(directory: Path) -> None:
+    directory.chmod(0o555)
+    os.utime(directory, ns=(STORED_MTIME_NS, STORED_MTIME_NS))
+
+
+def _remove_strays(checkout: Path, manifest: Manifest) -> None:
+    """Delete what was added since: a planted `.pyc` would run in place of its source."""
+    expected: dict[str, set[str]] = {"": set()}
+    for path, _, _, _ in manifest:
+        while path:
+            parent, _, name = path.rpartition("/")
+            expected.setdefault(parent, set()).add(name)
+            path = parent
+    for name, children in expected.items():
+        directory = checkout / name
+        if directory.stat().st_mtime_ns == STORED_MTIME_NS:
+            continue
+        directory.chmod(0o755)
+        for child in list(directory.iterdir()):
+            if child.name not in children:
+                remove_tree(child)
+        _seal(directory)
 
 
 def _is_whole(path: Path, size: int, digest: str) -> bool:

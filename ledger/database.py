@@ -61,6 +61,10 @@ class ReadSession:
 class WriteSession(ReadSession):
     """One write transaction: everything in it is committed durably, or nothing is."""
 
+    def set_now(self, moment: float) -> None:
+        """Rebuilding rows from entries uses the entries' own times."""
+        self._now = moment
+
     def run(self, statement: Statement, rows: Sequence[Row]) -> int:
         """Execute once per row; the number of database rows changed in all."""
         sql = statement.text(self.dialect)
