@@ -1,9 +1,9 @@
 """The composition root: builds the ledger, the store, targets and proposers from settings."""
 
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from targets.local_process import LocalProcessTarget
 
 from controller.clock import Clock, SystemClock
 from controller.settings import Settings
@@ -11,11 +11,38 @@ from controller.spec.space import search_space
 from controller.spec.study import StudySpec
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
-from ledger.errors import UnknownName
+from ledger.errors import ArlError, UnknownName
 from proposers.protocol import Proposer
 from proposers.registry import build_proposer
 from proposers.search_space import SearchSpace
+from targets.local_process import LocalProcessTarget
 from targets.protocol import Target
+
+log = logging.getLogger("arl.wiring")
+
+
+class Cleaner:
+    """Deletes what ended attempts left, beside the loop: deleting is slow on a busy disk.
+
+    What a crash leaves undeleted is found again when the study is next claimed.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="arl-cleaner")
+
+    def release(self, target: Target, handle: str) -> None:
+        self._pool.submit(_release, target, handle)
+
+    def close(self) -> None:
+        """Finish what was asked for."""
+        self._pool.shutdown(wait=True)
+
+
+def _release(target: Target, handle: str) -> None:
+    try:
+        target.release(handle)
+    except ArlError as error:
+        log.warning("attempt %s is not cleaned up yet: %s", handle, error)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +53,7 @@ class Service:
     ledger: Ledger
     store: ArtifactStore
     clock: Clock
+    cleaner: Cleaner = field(default_factory=Cleaner)
     _targets: dict[str, Target] = field(default_factory=dict)
 
     def target(self, name: str) -> Target:
@@ -47,6 +75,7 @@ class Service:
 
     def close(self) -> None:
         """Let go of connections; attempts go on running."""
+        self.cleaner.close()
         for target in self._targets.values():
             target.close()
         self.ledger.close()

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from evaluator.bundle import Bundle
-
 from controller.clock import Clock
+from controller.decisions.reserves import search_budgets
 from controller.decisions.slots import Grant, Request, ResourcePool, fits
 from controller.settings import Settings
 from controller.spec.study import ResourcesSpec
 from controller.steps.folds import fold
 from controller.steps.view import LiveAttempt, LiveTrial, StudyView
+from evaluator.bundle import Bundle
 from evaluator.statistics import noise_floor
 from ledger import entries as e
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger
 from ledger.errors import BudgetExceeded
-from ledger.records import AttemptKind, Resource, Split
+from ledger.records import AttemptKind, BudgetLine, Resource, Split
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
@@ -57,6 +57,8 @@ class StepContext:
     settings: Settings
     clock: Clock
     capacity: Capacity
+    release: Callable[[str], None]
+    """Deletes what an ended attempt left, in its own time."""
     active_since: float
     """Monotonic time at which the study's `active_s` was read."""
     news: set[str] = field(default_factory=set)
@@ -99,6 +101,10 @@ class StepContext:
                 groups.setdefault(measured.candidate_id, []).append(measured.values[Split.SEARCH])
         groups.update(self.view.repeats)
         return noise_floor(groups.values(), resolution=resolution) or resolution
+
+    def search_budgets(self) -> dict[Resource, BudgetLine]:
+        """The budgets less what the gate will need of them."""
+        return search_budgets(self.view.budgets, self.view.spec, tuple(self.view.durations))
 
     def check_room(self, resource: Resource, amount: float) -> None:
         """Raise BudgetExceeded when reserving `amount` would pass the limit."""
@@ -160,7 +166,7 @@ class StepContext:
     def release_later(self, attempt: LiveAttempt) -> None:
         """Delete what an ended attempt left, once its outcome is committed."""
         handle = attempt.handle or attempt.name
-        self.after_commit.append(lambda: self.target.release(handle))
+        self.after_commit.append(lambda: self.release(handle))
 
     def gpu_seconds(self, attempt_kind: AttemptKind, timeout_s: float) -> float:
         """What an attempt reserves of the GPU budget: its enforced deadline on its GPUs."""

@@ -16,7 +16,7 @@ def read_progress(ctx: StepContext) -> StudyProgress:
         baseline=mean(baseline) if baseline else None,
         live=sum(1 for t in view.live.values() if t.kind is TrialKind.SEARCH),
         exhausted=view.exhausted,
-        budgets=view.budgets,
+        budgets=ctx.search_budgets(),
         durations=tuple(view.durations),
         active_s=ctx.active_s(),
     )

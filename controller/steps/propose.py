@@ -82,7 +82,9 @@ def _propose_baseline(ctx: StepContext) -> None:
 
 def _propose_search(ctx: StepContext, slots: int) -> None:
     view = ctx.view
-    count = may_admit(slots, view.budgets, view.spec, tuple(view.durations), ctx.active_s())
+    count = may_admit(
+        slots, ctx.search_budgets(), view.spec, tuple(view.durations), ctx.active_s()
+    )
     if count <= 0 or view.exhausted:
         return
     history = view.history(ctx.noise_floor())

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from evaluator.bundle import load_bundle
-
 from controller.steps import STEPS
 from controller.steps.commands import end_everything
 from controller.steps.context import Capacity, StepContext
 from controller.steps.loading import load_view
 from controller.steps.view import StudyView
 from controller.wiring import Service
+from evaluator.bundle import load_bundle
 from ledger import entries as e
 from ledger import reads, writes
 from ledger.errors import BundleChanged, DiskFull, ProposerFailed, TargetUnavailable
@@ -72,12 +71,14 @@ class StudyDriver:
             view = load_view(session, self.study_id)
         digest = view.study.bundle_digest
         bundle = load_bundle(service.store, digest) if digest else None
+        target = service.target(view.spec.target.name)
         ctx = StepContext(
             view=view,
             bundle=bundle,
             ledger=service.ledger,
             store=service.store,
-            target=service.target(view.spec.target.name),
+            target=target,
+            release=lambda handle: service.cleaner.release(target, handle),
             proposer=service.proposer(view.spec),
             space=service.space(view.spec),
             settings=service.settings,

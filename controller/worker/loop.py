@@ -13,7 +13,7 @@ from controller.worker.driver import StudyDriver
 from controller.worker.leases import owner_name, try_claim
 from controller.worker.recovery import Recovery, reap_ended, recover
 from ledger import reads, writes
-from ledger.errors import LedgerUnavailable, StaleFence
+from ledger.errors import LedgerUnavailable, StaleFence, TargetUnavailable
 from ledger.records import Study
 
 log = logging.getLogger("arl.worker")
@@ -21,6 +21,7 @@ log = logging.getLogger("arl.worker")
 CLAIM_EVERY_S: Final = 2.0
 LONGEST_WAIT_S: Final = 1.0
 LEDGER_RETRY_S: Final = 1.0
+TARGET_RETRY_S: Final = 1.0
 BROKEN_RETRY_S: Final = 5.0
 
 
@@ -120,7 +121,12 @@ class Worker:
         now = self._now()
         longest = min(LONGEST_WAIT_S, max(0.0, self._claim_at - now))
         timeout = min((d.wait_s(longest) for d in self._drivers.values()), default=longest)
-        self._news = self._service.target("auto").wait(handles, timeout)
+        try:
+            self._news = self._service.target("auto").wait(handles, timeout)
+        except TargetUnavailable as error:
+            log.warning("the target does not answer: %s", error)
+            self._news = set(handles)  # observing them tells each study what is wrong
+            time.sleep(TARGET_RETRY_S)
 
     def _now(self) -> float:
         return self._service.clock.monotonic()

@@ -1,0 +1,80 @@
+"""A study whose programs are shell one-liners: whole lives of studies in a second or two."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from controller.settings import Settings, read_settings
+from controller.spec.loading import parse_study
+from controller.spec.study import StudySpec
+from controller.steps.submit import submit_study
+from controller.wiring import Service, build_service
+from controller.worker.loop import Callbacks, Worker
+from ledger import reads
+from ledger.records import Study
+
+SECRET = "5e" * 32
+TRAIN = 'mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"'
+# The score is the parameter x; the evaluator sees nothing but the stored artifact.
+EVALUATE = (
+    "x=$(sed -n 's/.*\"x\": *\\([0-9.e-]*\\).*/\\1/p' \"$ARL_INPUTS/artifact/params.json\"); "
+    'echo "{\\"metrics\\": {\\"score\\": $x}}" >&3'
+)
+
+
+def write_evaluator(base: Path, *, items: int = 8) -> None:
+    """An evaluator directory with two disjoint splits, which the one-liner does not read."""
+    directory = base / "evaluator"
+    directory.mkdir(parents=True, exist_ok=True)
+    for split in ("search", "holdout"):
+        lines = "".join(f'{{"item": "{split}-{i}"}}\n' for i in range(items))
+        (directory / f"{split}.jsonl").write_text(lines, encoding="utf-8")
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A study file as a mapping; `changes` replace whole top-level keys."""
+    return {
+        "name": "shell",
+        "objective": {"metric": "score", "direction": "maximize"},
+        "program": {"kind": "command", "argv": ["/bin/sh", "-c", TRAIN]},
+        "space": {"x": {"type": "float", "low": 0.0, "high": 1.0, "default": 0.1}},
+        "evaluator": {
+            "bundle": "./evaluator",
+            "argv": ["/bin/sh", "-c", EVALUATE],
+            "splits": {"search": "search.jsonl", "holdout": "holdout.jsonl"},
+            "metrics": {"score": {"low": 0, "high": 1, "resolution": 0.001}},
+        },
+        "resources": {"cpus": 0.1},
+        "noise": {"baseline_trials": 2},
+        "budget": {"trials": 4},
+        **changes,
+    }
+
+
+def settings(home: Path, **environment: str) -> Settings:
+    return read_settings({"ARL_HOME": str(home / ".arl"), **environment})
+
+
+def open_service(home: Path, **environment: str) -> Service:
+    return build_service(settings(home, **environment), create=True)
+
+
+def submit(service: Service, base: Path, **changes: Any) -> str:
+    """Submit the shell study and return its id; replay seeds are the same every time."""
+    write_evaluator(base)
+    spec: StudySpec = parse_study(document(**changes), base)
+    return submit_study(service, spec, base, actor="test", secret=SECRET).study_id
+
+
+def drive(service: Service, study_id: str, callbacks: Callbacks | None = None) -> Study:
+    """Run a worker in this process until the study is settled."""
+    Worker(service, callbacks).run(only=[study_id])
+    with service.ledger.read() as session:
+        return reads.get_study(session, study_id)
+
+
+def facts(service: Service, study_id: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Every entry of the study's chain, in order."""
+    with service.ledger.read() as session:
+        found = reads.list_entries(session, study_id, limit=100_000)
+    return [(entry.kind, entry.payload) for entry in found]
