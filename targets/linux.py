@@ -2,11 +2,11 @@
 
 import ctypes
 import os
+import resource
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SFD_CLOEXEC: Final = 0o2000000
 _SFD_NONBLOCK: Final = 0o4000
@@ -15,6 +15,8 @@ IN_MODIFY: Final = 0x2
 IN_IGNORED: Final = 0x8000
 IN_ONESHOT: Final = 0x80000000
 _IN_CLOEXEC_NONBLOCK: Final = 0o2000000 | 0o4000
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
@@ -25,11 +27,6 @@ def adopt_orphans() -> None:
     """From now on every descendant whose parent dies becomes a child of this process."""
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def signal_when_parent_dies(number: int) -> None:
-    """Have `number` sent to this process when the one that forked it dies."""
-    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def open_signalfd(numbers: Iterable[int]) -> int:
@@ -126,31 +123,41 @@ def signal_process(pid: int, number: int) -> None:
         pass  # gone already, which is what a signal is for
 
 
-def end_children(own_pid: int) -> None:
+Usage = resource.struct_rusage
+Reaped = tuple[int, int, Usage]
+"""As os.wait4 gives it: pid, status, what it and the children it waited for used."""
+
+
+def reap_ready() -> Iterator[Reaped]:
+    """Reap every child that has ended already."""
+    try:
+        while (reaped := os.wait4(-1, os.WNOHANG))[0]:
+            yield reaped
+    except ChildProcessError:
+        return
+
+
+def end_children(own_pid: int) -> Iterator[Reaped]:
     """Kill and reap every descendant of this process, which must have called adopt_orphans.
 
-    The direct children are killed first: they cannot be replaced by a stranger of the same pid
-    before they are reaped, and what they leave becomes a direct child in turn. Whoever forks
-    faster than that is stopped first, all of it, then killed.
+    Iterate it to its end. The direct children are killed first: they cannot be replaced by a
+    stranger of the same pid before they are reaped, and what they leave becomes a direct child
+    in turn. Whoever forks faster than that is stopped first, all of it, then killed.
     """
     turn = 0
-    while _reap_ready():
+    while _has_children():
         if turn > 2:
             _freeze(own_pid)
         for child in children_of(own_pid):
             _kill_with_group(child, own_pid)
         turn += 1
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
+        yield os.wait4(-1, 0)
+        yield from reap_ready()
 
 
-def _reap_ready() -> bool:
-    """Reap all that ended; False when no child is left at all."""
+def _has_children() -> bool:
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
     return True
@@ -177,3 +184,32 @@ def _freeze(own_pid: int) -> None:
         for pid in fresh:
             signal_process(pid, signal.SIGSTOP)
         stopped |= fresh
+
+
+def prefer_as_memory_victim(pid: int) -> None:
+    """When the machine runs out of memory the kernel should take this one before others."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # gone already
+    try:
+        os.write(descriptor, b"500")
+    except OSError:
+        pass  # not allowed here; it only orders the victims
+    finally:
+        os.close(descriptor)
+
+
+def memory_below(pid: int) -> int:
+    """Bytes held by all descendants: what each has for itself, and the largest shared part once,
+    since shared pages are counted in every process that maps them."""
+    private = shared = 0
+    for descendant in descendants_of(pid):
+        try:
+            with open(f"/proc/{descendant}/statm", "rb") as file:
+                resident_pages, shared_pages = map(int, file.read().split()[1:3])
+        except OSError:
+            continue
+        private += resident_pages - shared_pages
+        shared = max(shared, shared_pages)
+    return (private + shared) * _PAGE_BYTES

@@ -64,16 +64,16 @@ class LocalProcessTarget:
     def __init__(self, root: Path, store: workspace.Store, *, host: str) -> None:
         self.host = host
         self._root = os.path.abspath(root)
-        self._store = store
         self._boot = layout.boot_id()
-        self._link = CommandLink(self._root)
-        self._news = News(self._root)
-        self._fingerprints: dict[str, str] = {}
-        self._fingerprinting = threading.Lock()
+        self._workspaces = workspace.Workspaces(self._root, store, host=host, boot=self._boot)
         with workspace.disk_errors(f"making {self._root}"):
             os.makedirs(self._root, exist_ok=True)
             for part in (layout.ATTEMPTS, layout.LOGS, layout.TRASH):
                 os.makedirs(f"{self._root}/{part}", mode=0o700, exist_ok=True)
+        self._link = CommandLink(self._root)
+        self._news = News(self._root)
+        self._fingerprints: dict[str, str] = {}
+        self._fingerprinting = threading.Lock()
 
     def launch(self, spec: AttemptSpec) -> str:
         """Start the attempt, or find the one of that name. Raises InvalidInput too."""
@@ -81,7 +81,7 @@ class LocalProcessTarget:
             return self._launch(spec)
         except Refusal:
             # Prepared before the machine restarted, or damaged; it never started, so begin anew.
-            workspace.discard(self._root, spec.name)
+            self._workspaces.discard(spec.name)
         try:
             return self._launch(spec)
         except Refusal as refusal:
@@ -144,7 +144,7 @@ class LocalProcessTarget:
             self._check_ended(handle, "it is released")
             for name in (layout.LOG, layout.ANSWERER_LOG):
                 self._keep_log(handle, f"{attempt}/{name}", name)
-            workspace.discard(self._root, handle)
+            self._workspaces.discard(handle)
         self._news.forget(handle)
 
     def list_owned(self, owner: str) -> Sequence[Found]:
@@ -172,7 +172,7 @@ class LocalProcessTarget:
         self._link.close()
 
     def _launch(self, spec: AttemptSpec) -> str:
-        workspace.lay_out(self._root, spec, self._store, host=self.host, boot=self._boot)
+        self._workspaces.lay_out(spec)
         self._news.expect(spec.name)
         started = False
         try:

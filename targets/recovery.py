@@ -11,6 +11,7 @@ from inner_trials.contract import ATTEMPT
 from targets import layout, linux
 
 _MARK: Final = f"{ATTEMPT}=".encode()
+_TRASH_AGE_S: Final = 3600.0
 _ROUNDS: Final = 50
 _ROUND_S: Final = 0.02
 
@@ -55,9 +56,15 @@ def kill_stuck_subreapers(root: str) -> None:
 
 
 def sweep_trash(root: str) -> None:
-    """Delete what a release or a launch that was cut short left."""
+    """Delete what a release or a launch that was cut short left; one that goes on is younger."""
     for name in os.listdir(f"{root}/{layout.TRASH}"):
-        shutil.rmtree(f"{root}/{layout.TRASH}/{name}", ignore_errors=True)
+        path = f"{root}/{layout.TRASH}/{name}"
+        try:
+            age_s = time.time() - os.lstat(path).st_mtime
+        except OSError:
+            continue
+        if age_s > _TRASH_AGE_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _kill_if_same(identity: object) -> None:

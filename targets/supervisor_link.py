@@ -20,10 +20,13 @@ _ANSWER_PATIENCE_S: Final = 60.0
 _TRIES: Final = 5
 _PACKAGES: Final = str(Path(__file__).resolve().parents[1])
 _START: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from targets.supervisor import main; "
+    "import sys; sys.path.append(sys.argv[1]); from targets.supervisor_start import main; "
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
-_SOURCES: Final = ("layout", "linux", "program_log", "recovery", "subreaper", "supervisor")
+_SOURCES: Final = (
+    *("layout", "linux", "program_log", "recovery", "report_watch", "streams", "subreaper"),
+    *("subreapers", "supervisor", "supervisor_start"),
+)
 
 Message = dict[str, Any]
 
@@ -164,7 +167,7 @@ def _supervisor_environment() -> dict[str, str]:
 def _said_ready(ready: int) -> bool:
     poll = select.poll()
     poll.register(ready, select.POLLIN)
-    return bool(poll.poll(_START_PATIENCE_S * 1000)) and os.read(ready, 16) in (b"ok", b"other")
+    return bool(poll.poll(_START_PATIENCE_S * 1000)) and os.read(ready, 16) in (b"ready", b"other")
 
 
 class CommandLink:

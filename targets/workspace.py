@@ -1,13 +1,10 @@
 """An attempt's directory: laid out before it is launched, deleted after it was collected."""
 
 import errno
-import itertools
 import json
 import os
 import re
 import shutil
-import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +15,11 @@ from ledger.errors import DiskFull, InvalidInput
 from ledger.records import AttemptKind, Json
 from targets import layout
 from targets.protocol import AttemptSpec, Program
+from targets.spares import NOT_EMPTY, Spares, remove_tree
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9._-]+)\}")
+_BARE: Final = (layout.WORK, layout.OUTPUT, layout.HOME, layout.INPUTS)
+_BARE_ANSWERER: Final = (layout.WORK, layout.HOME, layout.INPUTS)
 _SCORED: Final = frozenset({AttemptKind.PREPARE, AttemptKind.EVALUATE})
 _BASE_ENVIRONMENT: Final = {
     "PATH": layout.CLEAN_PATH,
@@ -53,26 +53,42 @@ def disk_errors(doing: str) -> Iterator[None]:
         raise
 
 
-def lay_out(root: str, spec: AttemptSpec, store: Store, *, host: str, boot: str) -> bool:
-    """Make the attempt's directory, whole or not at all; False when another made it before.
+class Workspaces:
+    """The attempt directories below one root. Thread-safe."""
 
-    Raises InvalidInput, DiskFull, and what the store raises.
-    """
-    _check_names(spec)
-    final = f"{root}/{layout.ATTEMPTS}/{spec.name}"
-    if os.path.lexists(final):
-        return False
-    with disk_errors(f"preparing attempt {spec.name}"):
-        draft = tempfile.mkdtemp(prefix="new-", dir=f"{root}/{layout.TRASH}")
+    def __init__(self, root: str, store: Store, *, host: str, boot: str) -> None:
+        self._root = root
+        self._store = store
+        self._place = {"host": host, "boot": boot}
+        self._spares = Spares(f"{root}/{layout.TRASH}", _BARE)
+
+    def lay_out(self, spec: AttemptSpec) -> None:
+        """Make the attempt's directory, whole or not at all, unless it was made before.
+
+        Raises InvalidInput, DiskFull, and what the store raises.
+        """
+        _check_names(spec)
+        final = f"{self._root}/{layout.ATTEMPTS}/{spec.name}"
+        if os.path.lexists(final):
+            return
+        with disk_errors(f"preparing attempt {spec.name}"):
+            draft = self._spares.take()
+            try:
+                _fill(draft, final, spec, self._store, self._place)
+                os.rename(draft, final)
+            except BaseException as error:
+                remove_tree(draft)
+                if not (isinstance(error, OSError) and error.errno in NOT_EMPTY):
+                    raise  # else another one was faster
+
+    def discard(self, name: str) -> None:
+        """Delete an attempt's directory: out of sight in one step, then file by file."""
+        grave = self._spares.new_path()
         try:
-            _fill(draft, final, spec, store, {"host": host, "boot": boot})
-            os.rename(draft, final)
-        except BaseException as error:
-            remove_tree(draft)
-            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return False
-            raise
-    return True
+            os.rename(f"{self._root}/{layout.ATTEMPTS}/{name}", grave)
+        except FileNotFoundError:
+            return  # another one did it
+        self._spares.put(grave)
 
 
 def _check_names(spec: AttemptSpec) -> None:
@@ -103,9 +119,7 @@ def _fill(
     draft: str, final: str, spec: AttemptSpec, store: Store, place: Mapping[str, str]
 ) -> None:
     """`draft` becomes `final`: paths inside it are written as they will be."""
-    checkouts = _make_directories(draft, spec.program, spec.inputs, store)
-    os.mkdir(f"{draft}/{layout.OUTPUT}")
-    _write(f"{draft}/{layout.REPORTS}", b"")
+    checkouts = _mount(draft, spec.program, spec.inputs, store)
     _write(f"{draft}/{layout.PARAMS}", json.dumps(_params(final, spec)).encode())
     scored = spec.kind in _SCORED
     launch = {
@@ -129,8 +143,10 @@ def _answerer(draft: str, final: str, spec: AttemptSpec, store: Store) -> dict[s
     if spec.answerer is None:
         return None
     draft, final = f"{draft}/{layout.ANSWERER}", f"{final}/{layout.ANSWERER}"
-    os.mkdir(draft, 0o700)
-    checkouts = _make_directories(draft, spec.answerer, spec.answerer_inputs, store)
+    os.mkdir(draft)
+    for part in _BARE_ANSWERER:
+        os.mkdir(f"{draft}/{part}")
+    checkouts = _mount(draft, spec.answerer, spec.answerer_inputs, store)
     environment = {
         **_environment_of(final, spec.answerer, spec),
         contract.INPUTS: f"{final}/{layout.INPUTS}",
@@ -139,18 +155,15 @@ def _answerer(draft: str, final: str, spec: AttemptSpec, store: Store) -> dict[s
     return _program(final, spec.answerer, checkouts, environment)
 
 
-def _make_directories(
+def _mount(
     draft: str, program: Program, inputs: Mapping[str, str], store: Store
 ) -> dict[str, str]:
-    """The places a program runs in; the path of the checkout of each input."""
-    os.mkdir(f"{draft}/{layout.HOME}")
-    os.mkdir(f"{draft}/{layout.INPUTS}")
+    """Link a program's inputs and fill its working directory; the path of each input's tree."""
     checkouts = {mount: str(store.checkout(digest)) for mount, digest in inputs.items()}
     for mount, path in checkouts.items():
         os.symlink(path, f"{draft}/{layout.INPUTS}/{mount}")
-    if program.working_input is None:
-        os.mkdir(f"{draft}/{layout.WORK}")
-    else:
+    if program.working_input is not None:
+        os.rmdir(f"{draft}/{layout.WORK}")
         store.copy_tree(inputs[program.working_input], Path(draft, layout.WORK))
     return checkouts
 
@@ -233,65 +246,3 @@ def _write(path: str, data: bytes) -> None:
             view = view[os.write(descriptor, view) :]
     finally:
         os.close(descriptor)
-
-
-def discard(root: str, name: str) -> None:
-    """Delete an attempt's directory: out of sight in one step, then file by file."""
-    # A name of its own: an earlier release may have been cut short.
-    grave = tempfile.mkdtemp(prefix="old-", dir=f"{root}/{layout.TRASH}")
-    try:
-        os.rename(f"{root}/{layout.ATTEMPTS}/{name}", grave)
-    except FileNotFoundError:
-        pass  # another one did it
-    remove_tree(grave)
-
-
-def remove_tree(top: str) -> None:
-    """Delete a directory whatever a program made of it: any depth, any permissions, any names.
-
-    A directory found deeper is moved up to the top first, so that neither the stack nor a path
-    nor the number of open files grows with the depth.
-    """
-    descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        numbers = itertools.count()
-        while names := os.listdir(descriptor):
-            for name in names:
-                _remove_entry(descriptor, name, numbers)
-    finally:
-        os.close(descriptor)
-    os.rmdir(top)
-
-
-def _remove_entry(top: int, name: str, numbers: Iterator[int]) -> None:
-    if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
-        os.unlink(name, dir_fd=top)
-        return
-    try:
-        os.rmdir(name, dir_fd=top)
-        return
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-    os.chmod(name, 0o700, dir_fd=top)
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-    try:
-        for child in os.listdir(inner):
-            _empty_out(inner, child, top, numbers)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=top)
-
-
-def _empty_out(inner: int, child: str, top: int, numbers: Iterator[int]) -> None:
-    if not stat.S_ISDIR(os.lstat(child, dir_fd=inner).st_mode):
-        os.unlink(child, dir_fd=inner)
-        return
-    os.chmod(child, 0o700, dir_fd=inner)
-    while True:
-        try:
-            os.rename(child, f".arl-{next(numbers)}", src_dir_fd=inner, dst_dir_fd=top)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise
