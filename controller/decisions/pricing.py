@@ -4,7 +4,7 @@ runs, hours and GPU hours."""
 import math
 from dataclasses import dataclass, replace
 
-from controller.decisions.profiles import PROFILES, GateProfile
+from controller.decisions.profiles import PROFILES, GateProfile, gate_runs_bounds
 from controller.spec.space import search_space
 from controller.spec.study import StudySpec
 from ledger.errors import InvalidInput
@@ -85,8 +85,8 @@ def check_price(spec: StudySpec, *, trial_wall_s: float | None = None) -> None:
     price = price_study(spec, trial_wall_s=trial_wall_s)
     if price.search_trials == 0:
         raise InvalidInput(
-            f"budget: it ends ({price.limited_by}) with the {spec.baselines()} baseline trials,"
-            " before the first search trial; write more, or fewer noise.baseline_trials"
+            f"budget: it ends ({price.limited_by}) with the {spec.baselines()} baseline trials and"
+            " the gate's replays, before the first search trial; write more, or the quick profile"
         )
 
 
@@ -114,14 +114,18 @@ def _search_trials(
 
 
 def _time_limits(spec: StudySpec, trial_wall_s: float) -> list[tuple[int, Reason]]:
+    """What the clock and the GPU budget leave beside the baselines and a whole gate."""
+    gate = 0
+    if spec.promotion is not None:
+        _, gate = gate_runs_bounds(PROFILES[spec.promotion.profile])
     limits: list[tuple[int, Reason]] = []
     if spec.budget.wall_time_s is not None:
-        waves = math.floor(spec.budget.wall_time_s / trial_wall_s)
-        left = waves - math.ceil(spec.baselines() / spec.parallel)
-        limits.append((max(0, left) * spec.parallel, Reason.BUDGET_WALL_TIME))
+        turns = math.floor(spec.budget.wall_time_s / trial_wall_s)
+        turns -= sum(math.ceil(runs / spec.parallel) for runs in (spec.baselines(), gate))
+        limits.append((max(0, turns) * spec.parallel, Reason.BUDGET_WALL_TIME))
     if spec.budget.gpu_hours is not None and spec.resources.gpus:
         fits = math.floor(spec.budget.gpu_hours * 3600 / (spec.resources.gpus * trial_wall_s))
-        limits.append((max(0, fits - spec.baselines()), Reason.BUDGET_GPU_HOURS))
+        limits.append((max(0, fits - spec.baselines() - gate), Reason.BUDGET_GPU_HOURS))
     return limits
 
 

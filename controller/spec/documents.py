@@ -19,6 +19,8 @@ FILE_BYTES: Final = 1024 * 1024
 VALUES: Final = 100_000
 """Aliases can make a small file huge; more values than this are refused."""
 DEPTH: Final = 40
+LARGEST: Final = 10**300
+"""Larger numbers are no floats."""
 
 Plain: TypeAlias = bool | int | float | str | list["Plain"] | dict[str, "Plain"] | None
 
@@ -175,8 +177,10 @@ class _Walk:
         if self._values > VALUES or len(parts) > DEPTH:
             rule = f"a study has at most {VALUES} values and is at most {DEPTH} levels deep"
             raise StudyRefused([Problem(path(*parts), rule, "keep data in files of its own")])
-        if value is None or isinstance(value, bool | int):
+        if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, int):
+            return self._integer(value, parts)
         if isinstance(value, str):
             return self._text(value, parts)
         if isinstance(value, float):
@@ -195,7 +199,17 @@ class _Walk:
         except UnicodeEncodeError:
             self._refuse(parts, "it holds half a character", "write valid Unicode", value)
             return None
+        if "\0" in value:
+            # No argument, variable or file name can hold one.
+            self._refuse(parts, "it holds a NUL character", "remove it", value)
+            return None
         return value
+
+    def _integer(self, value: int, parts: tuple[str | int, ...]) -> Plain:
+        if abs(value) < LARGEST:
+            return value
+        self._refuse(parts, "the number is too large", "write a smaller one", "…")
+        return None
 
     def _number(self, value: float, parts: tuple[str | int, ...]) -> Plain:
         if math.isfinite(value):

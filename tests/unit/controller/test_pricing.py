@@ -73,6 +73,20 @@ def test_the_tightest_limit_ends_the_search() -> None:
     assert (price.search_trials, price.limited_by) == (17, Reason.BUDGET_GPU_HOURS)
 
 
+def test_time_for_the_whole_gate_is_set_aside() -> None:
+    spec = study(SFT, budget={"wall_time": "100m"}, parallel=2)
+    price = price_study(spec, trial_wall_s=60.0)
+    assert (price.search_trials, price.limited_by) == ((100 - 5 - 14) * 2, Reason.BUDGET_WALL_TIME)
+    spec = study(
+        SFT,
+        budget={"gpu_hours": 100 / 60},
+        resources={"gpus": 1, "wall_time": "1m"},
+        evaluator__wall_time="1m",
+    )
+    price = price_study(spec, trial_wall_s=60.0)
+    assert (price.search_trials, price.limited_by) == (100 - 10 - 27, Reason.BUDGET_GPU_HOURS)
+
+
 def test_a_search_that_only_a_plateau_ends_has_no_price() -> None:
     price = price_study(study(budget={}, stop__no_improvement=5), trial_wall_s=1.0)
     assert price.search_trials is None
