@@ -1,7 +1,7 @@
 """What a worker needs to know of a study to go on with it, loaded once after a start."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -29,23 +29,15 @@ from ledger.records import (
     Verdict,
 )
 from ledger.rows import (
-    ARTIFACTS,
     ATTEMPTS,
     BATCHES,
-    BUDGETS,
     CANDIDATES,
-    COMMANDS,
-    EVALUATIONS,
     FAMILIES,
     STATES,
     STUDIES,
     TRIALS,
-    artifact_from,
     attempt_from,
-    budget_from,
     candidate_from,
-    command_from,
-    evaluation_from,
     family_from,
     study_from,
     trial_from,
@@ -57,13 +49,18 @@ from ledger.states import (
     Reason,
     TrialState,
 )
+from ledger.trial_parts import (
+    chunks,
+    load_artifacts,
+    load_budgets,
+    load_evaluations,
+    pending_commands,
+)
 
 AttemptKey: TypeAlias = tuple[str | None, AttemptKind, Split | None]
 """(trial id, kind, split): attempts with one key are numbered by their index."""
 
 _MEASURED_KINDS: Final = (TrialKind.BASELINE, TrialKind.REPLAY, TrialKind.CONVERSION)
-_CHUNK: Final = 500
-"""Ids in one IN list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,62 +156,6 @@ def load_live(
     )
 
 
-def pending_commands(session: ReadSession, study_id: str) -> list[Command]:
-    """What operators asked for and nobody carried out yet, oldest first."""
-    query = select(COMMANDS).where(COMMANDS.c.study_id == study_id, COMMANDS.c.state == "pending")
-    return [command_from(r) for r in session.connection.execute(query.order_by(COMMANDS.c.id))]
-
-
-def recent_durations(session: ReadSession, study_id: str, limit: int) -> list[float]:
-    """Seconds that the latest complete trials took, all their attempts together; oldest first."""
-    latest = (
-        select(TRIALS.c.id, TRIALS.c.finish_seq)
-        .where(
-            TRIALS.c.study_id == study_id,
-            TRIALS.c.state == TrialState.COMPLETE,
-            TRIALS.c.reason != Reason.DUPLICATE,
-        )
-        .order_by(TRIALS.c.finish_seq.desc())
-        .limit(limit)
-        .subquery()
-    )
-    query = (
-        select(func.sum(ATTEMPTS.c.wall_s))
-        .join(latest, latest.c.id == ATTEMPTS.c.trial_id)
-        .group_by(latest.c.id, latest.c.finish_seq)
-        .order_by(latest.c.finish_seq)
-    )
-    return [float(row[0] or 0.0) for row in session.connection.execute(query)]
-
-
-def load_budgets(session: ReadSession, study_id: str) -> dict[Resource, BudgetLine]:
-    query = select(BUDGETS).where(BUDGETS.c.study_id == study_id)
-    lines = [budget_from(r) for r in session.connection.execute(query)]
-    return {line.resource: line for line in lines}
-
-
-def load_evaluations(
-    session: ReadSession, trial_ids: Sequence[str]
-) -> dict[str, list[Evaluation]]:
-    """Evaluations by trial id; trials without one are absent."""
-    found: dict[str, list[Evaluation]] = {}
-    for ids in _chunks(trial_ids):
-        query = select(EVALUATIONS).where(EVALUATIONS.c.trial_id.in_(ids))
-        for row in session.connection.execute(query):
-            found.setdefault(row.trial_id, []).append(evaluation_from(row))
-    return found
-
-
-def load_artifacts(session: ReadSession, trial_ids: Sequence[str]) -> dict[str, list[Artifact]]:
-    """Artifacts by trial id, oldest first; trials without one are absent."""
-    found: dict[str, list[Artifact]] = {}
-    for ids in _chunks(trial_ids):
-        query = select(ARTIFACTS).where(ARTIFACTS.c.trial_id.in_(ids))
-        for row in session.connection.execute(query.order_by(ARTIFACTS.c.created_at)):
-            found.setdefault(row.trial_id, []).append(artifact_from(row))
-    return found
-
-
 def _tracked_trials(study_id: str) -> Select[tuple[object, ...]]:
     """Trials that have not ended, and all that are not search trials."""
     live = TRIALS.c.state.not_in(sorted(TRIAL_TERMINAL))
@@ -229,7 +170,7 @@ def _attempts(session: ReadSession, study_id: str, live_trials: set[str]) -> lis
     query = select(ATTEMPTS).where(ATTEMPTS.c.study_id == study_id, live)
     for row in session.connection.execute(query):
         found[row.id] = attempt_from(row)
-    for ids in _chunks(sorted(live_trials)):
+    for ids in chunks(sorted(live_trials)):
         query = select(ATTEMPTS).where(ATTEMPTS.c.trial_id.in_(ids))
         for row in session.connection.execute(query):
             found[row.id] = attempt_from(row)
@@ -309,7 +250,7 @@ def _candidates(session: ReadSession, study_id: str, ids: set[str]) -> dict[str,
     query = select(CANDIDATES).where(CANDIDATES.c.study_id == study_id, kept)
     for row in session.connection.execute(query):
         found[row.id] = candidate_from(row)
-    for chunk in _chunks(sorted(ids - found.keys())):
+    for chunk in chunks(sorted(ids - found.keys())):
         query = select(CANDIDATES).where(CANDIDATES.c.id.in_(chunk))
         for row in session.connection.execute(query):
             found[row.id] = candidate_from(row)
@@ -319,13 +260,9 @@ def _candidates(session: ReadSession, study_id: str, ids: set[str]) -> dict[str,
 def _batches(session: ReadSession, attempt_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Batches and values accepted so far, by attempt."""
     counts = dict.fromkeys(attempt_ids, (0, 0))
-    for ids in _chunks(attempt_ids):
+    for ids in chunks(attempt_ids):
         query = select(BATCHES.c.attempt_id, func.count(), func.sum(BATCHES.c.value_count))
         query = query.where(BATCHES.c.attempt_id.in_(ids)).group_by(BATCHES.c.attempt_id)
         rows = session.connection.execute(query)
         counts.update({row[0]: (int(row[1]), int(row[2])) for row in rows})
     return counts
-
-
-def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK))

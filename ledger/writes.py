@@ -98,8 +98,15 @@ def create_study(
         budgets={str(resource): float(limit) for resource, limit in limits.items()},
     )
     now = session.now()
-    # Budgets and entries refer to the study's row, and its head is known before they are.
-    row: dict[str, int | float | str | bytes | None] = {
+    head = append_entries(session, study_id, Head(0, GENESIS), [sealed], now)
+    session.run(_INSERT_STUDY, [_study_row(study_id, sealed, spec_text, secret, head, now)])
+    BudgetAccount.open(session, study_id, limits)
+
+
+def _study_row(
+    study_id: str, entry: StudySubmitted, spec: str, secret: str, head: Head, now: float
+) -> Row:
+    return {
         "id": study_id,
         "name": entry.name,
         "state": StudyState.SUBMITTED,
@@ -107,7 +114,7 @@ def create_study(
         "detail": "",
         "paused_by": None,
         "paused_from": None,
-        "spec": spec_text,
+        "spec": spec,
         "spec_digest": entry.spec_digest,
         "bundle_digest": entry.bundle_digest,
         "comparison": entry.comparison,
@@ -118,13 +125,11 @@ def create_study(
         "fence": 0,
         "lease_owner": None,
         "lease_expires_at": None,
+        "head_seq": head.seq,
+        "head_digest": head.digest,
         "created_at": now,
         "ended_at": None,
     }
-    head = append_entries(session, study_id, Head(0, GENESIS), [sealed], now)
-    row["head_seq"], row["head_digest"] = head.seq, head.digest
-    session.run(_INSERT_STUDY, [row])
-    BudgetAccount.open(session, study_id, limits)
 
 
 def record(

@@ -405,4 +405,4 @@ def _guard_postgres() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("the first migration has nothing to go back to")
+    raise RuntimeError("the first migration has nothing to go back to")
