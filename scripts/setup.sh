@@ -17,17 +17,35 @@ is_suitable() {
   "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' >/dev/null 2>&1
 }
 
-find_python() {
-  if [ -n "${PYTHON:-}" ]; then
-    is_suitable "$PYTHON" || die "PYTHON=$PYTHON is not a Python 3.11 to 3.14"
-    echo "$PYTHON"; return
-  fi
+can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+# Only as root, only when something is missing, and never without saying so.
+apt_install() {
+  say "Installing $* with apt-get" >&2
+  apt-get update -qq >&2
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
+}
+
+search_python() {
   local name
   for name in python3.11 python3.12 python3.13 python3 python3.14 python; do
     if is_suitable "$name"; then command -v "$name"; return; fi
   done
-  die "no Python 3.11 or newer found. Install one (Debian 12+, Ubuntu 24.04+: apt-get install python3 python3-venv; \
+  return 1
+}
+
+find_python() {
+  if [ -n "${PYTHON:-}" ]; then
+    is_suitable "$PYTHON" || die "PYTHON=$PYTHON is not a Python 3.11 to 3.14"
+    echo "$PYTHON"
+  elif search_python; then
+    return
+  elif can_apt && apt_install python3 python3-venv && search_python; then
+    return
+  else
+    die "no Python 3.11 or newer found. Install one (Debian 12+, Ubuntu 24.04+: sudo apt-get install python3 python3-venv; \
 otherwise see python.org) or name it: make setup PYTHON=/path/to/python"
+  fi
 }
 
 # Debian ships python3 without ensurepip; fall back on an installed pip, then on apt when we are root.
@@ -40,11 +58,8 @@ create_venv() {
   elif "$python" -c 'import venv, pip' 2>/dev/null; then
     "$python" -m venv --without-pip .venv
     "$python" -m pip --python .venv/bin/python install --quiet pip
-  elif [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    say "Installing python3-venv with apt-get (this Python came without it)"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null \
-      || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "python$version-venv" >/dev/null
+  elif can_apt; then
+    apt_install python3-venv || apt_install "python$version-venv"
     "$python" -m venv .venv
   else
     die "$python has no venv module. Install it (Debian, Ubuntu: sudo apt-get install python$version-venv) and run again"

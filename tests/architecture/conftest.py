@@ -1,5 +1,6 @@
 """What the architecture tests look at, read once."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -18,17 +19,22 @@ def sources() -> list[Source]:
     return found
 
 
+def committed_names() -> list[str]:
+    """What git knows or would add; without git or its folder, the sources and what is beside."""
+    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if shutil.which("git") and (ROOT / ".git").exists():
+        listing = subprocess.run(argv, cwd=ROOT, capture_output=True, check=True).stdout
+        return [name for name in listing.decode().split("\0") if name]
+    folders = [*FOLDERS, "docs", ".ci", "constraints"]
+    paths = [*ROOT.iterdir(), *(p for folder in folders for p in (ROOT / folder).rglob("*"))]
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
 @pytest.fixture(scope="session")
 def tracked_texts() -> dict[str, str]:
-    """Every text file that git knows or would add, by path."""
-    listing = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
+    """Every text file of the project, by path."""
     texts = {}
-    for name in filter(None, listing.split("\0")):
+    for name in committed_names():
         path = ROOT / name
         if path.is_file() and path.stat().st_size < 1_000_000:
             data = path.read_bytes()
