@@ -19,7 +19,7 @@ def noop(config: dict[str, float]) -> None:
     tune.report({"score": float(printed.partition("=")[2])})
 
 
-class Watch(tune.Callback):  # type: ignore[misc]
+class Watch(tune.Callback):  # type: ignore[misc]  # ray is not typed
     """Notes when each trial completes."""
 
     def __init__(self, completions: Completions) -> None:
