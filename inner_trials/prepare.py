@@ -18,7 +18,8 @@ from typing import Any, Final
 from inner_trials import contamination, data, models, reporting
 from inner_trials.settings import SettingsError, at_least, read_settings
 
-NOT_DATA: Final = frozenset({"base", "code", "source", "resume"})
+CODE: Final = frozenset({"code", "source", "resume"})
+NOT_DATA: Final = CODE | {"base"}
 SPLIT_PREFIX: Final = "split_"
 CHUNK_BYTES: Final = 1024 * 1024
 
@@ -58,51 +59,69 @@ def inspect(settings: Settings, inputs: Mapping[str, Path]) -> dict[str, object]
     """The report on sound inputs.
 
     Raises:
-        DataError, ModelError, ContaminatedError: the study must not start on these inputs.
+        DataError, ModelError, ContaminatedError, OSError: the study must not start on these.
     """
+    for name, path in inputs.items():
+        if name not in CODE and not path.exists():
+            raise FileNotFoundError(f"input {name}: there is nothing at {path}")
     report: dict[str, object] = {}
     if "base" in inputs:
         report["base"] = asdict(models.check_model(inputs["base"]))
-    splits: dict[str, contamination.Split] = {}
-    rows: dict[str, int | None] = {}
-    digests = {}
     uninspected: dict[str, str] = {}
-    for name in sorted(inputs, key=lambda name: (not name.startswith(SPLIT_PREFIX), name)):
-        path = inputs[name]
-        if name in NOT_DATA:
-            continue
-        try:
-            if name.startswith(SPLIT_PREFIX):
-                short = name.removeprefix(SPLIT_PREFIX)
-                splits[short] = contamination.Split(path, ngram=settings.ngram)
+    splits = read_splits(settings, inputs, uninspected)
+    names = sorted(n for n in inputs if n not in NOT_DATA and not n.startswith(SPLIT_PREFIX))
+    rows = {
+        name: read_through(settings, name, inputs[name], splits, uninspected) for name in names
+    }
+    report |= {"rows": rows, "files": {name: file_digests(inputs[name]) for name in names}}
+    return report | {
+        "uninspected": uninspected,
+        "contamination": measure(splits, settings.max_contamination),
+    }
+
+
+def read_splits(
+    settings: Settings, inputs: Mapping[str, Path], uninspected: dict[str, str]
+) -> dict[str, contamination.Split]:
+    splits = {}
+    for name, path in sorted(inputs.items()):
+        if name.startswith(SPLIT_PREFIX):
+            try:
+                split = contamination.Split(path, ngram=settings.ngram)
+            except data.DataError as error:
+                uninspected[name] = tolerated(settings, error)
             else:
-                digests[name] = file_digests(path)
-                rows[name] = read_through(path, splits, settings) if has_rows(path) else None
-        except data.DataError as error:
-            # Only `sft` says what its rows look like; another program may read anything.
-            if settings.program == "sft":
-                raise
-            uninspected[name] = str(error)
-    report |= {"rows": rows, "files": digests, "uninspected": uninspected}
-    report["contamination"] = measure(splits, settings.max_contamination)
-    return report
+                splits[name.removeprefix(SPLIT_PREFIX)] = split
+    return splits
 
 
-def has_rows(path: Path) -> bool:
-    """Whether an input is JSON Lines; what else a study mounts is its program's business."""
-    return path.suffix == ".jsonl" if path.is_file() else any(path.rglob("*.jsonl"))
-
-
-def read_through(path: Path, splits: Mapping[str, contamination.Split], settings: Settings) -> int:
-    """Read every row once: count it, check it, show it to every split."""
-    if settings.program == "sft":
-        data.read_examples(path)
+def read_through(
+    settings: Settings,
+    name: str,
+    path: Path,
+    splits: Mapping[str, contamination.Split],
+    uninspected: dict[str, str],
+) -> int | None:
+    """Show every row to every split and count them; None for what is not rows."""
     count = 0
-    for row in data.read_rows(path):
-        count += 1
-        for split in splits.values():
-            split.see(row.fields)
+    try:
+        if settings.program == "sft":
+            data.read_examples(path)
+        for row in data.read_rows(path):
+            count += 1
+            for split in splits.values():
+                split.see(row.fields)
+    except data.DataError as error:
+        uninspected[name] = tolerated(settings, error)
+        return None
     return count
+
+
+def tolerated(settings: Settings, error: data.DataError) -> str:
+    """Only `sft` says what its rows look like; another program may read anything."""
+    if settings.program == "sft":
+        raise error
+    return str(error)
 
 
 def measure(splits: Mapping[str, contamination.Split], limit: float) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,153 @@
+"""Runs the real training and evaluating programs the way a target does, for the tests."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EVALUATOR = ROOT / "evaluator" / "programs" / "exact_match.py"
+OPTIONS: Mapping[str, object] = {
+    "learning_rate": 2e-3,
+    "max_steps": 60,
+    "per_device_train_batch_size": 32,
+    "warmup_steps": 10,
+    "max_length": 64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One training attempt's directory, before or after it ran."""
+
+    directory: Path
+
+    @property
+    def model(self) -> Path:
+        return self.directory / "output" / "model"
+
+    @property
+    def resume(self) -> Path:
+        return self.directory / "output" / "resume"
+
+    def weights_digest(self) -> str:
+        return hashlib.sha256((self.model / "model.safetensors").read_bytes()).hexdigest()
+
+    def values(self, metric: str) -> dict[int, float]:
+        lines = (self.directory / "reports").read_text().splitlines()
+        read = [json.loads(line) for line in lines]
+        return {line["step"]: line["value"] for line in read if line["metric"] == metric}
+
+
+def start(
+    directory: Path,
+    task: Path,
+    *,
+    seed: int = 0,
+    resume: Path | None = None,
+    **options: object,
+) -> tuple[Trial, "subprocess.Popen[str]"]:
+    """Start one attempt of `inner_trials.sft` in a directory of its own."""
+    workspace = directory / "workspace"
+    workspace.mkdir(parents=True)
+    (directory / "output").mkdir()
+    document = {
+        "format": 1,
+        "trial": "trial-0",
+        "kind": "sft",
+        "seed": seed,
+        "options": {**OPTIONS, **options},
+        "parameters": {},
+        "inputs": {"base": str(task / "base"), "train": str(task / "data")},
+        "output": str(directory / "output"),
+        "workspace": str(workspace),
+        "resume": None if resume is None else str(resume),
+    }
+    (directory / "params.json").write_text(json.dumps(document))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(workspace),
+        "PYTHONPATH": str(code(directory)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "ARL_PARAMS": str(directory / "params.json"),
+        "ARL_OUTPUT": str(directory / "output"),
+        "ARL_REPORTS": str(directory / "reports"),
+        "ARL_STOP": str(directory / "stop"),
+    }
+    return Trial(directory), subprocess.Popen(
+        [sys.executable, "-P", "-m", "inner_trials.sft"],
+        cwd=workspace,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def code(directory: Path) -> Path:
+    """A copy of the programs alone: they must not need the rest of ARL."""
+    destination = directory / "code" / "inner_trials"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "inner_trials", destination, ignore=ignored)
+    return destination.parent
+
+
+def train(directory: Path, task: Path, *, status: int = 0, **settings: object) -> Trial:
+    """Run one attempt to its end and check its exit status."""
+    trial, process = start(directory, task, **settings)  # type: ignore[arg-type]
+    log, _ = process.communicate(timeout=120)
+    assert process.returncode == status, log
+    return trial
+
+
+def evaluate(
+    directory: Path, artifact: Path, split: Path, tokenizer: Path | None = None, **options: object
+) -> tuple[int, dict[str, object], str]:
+    """Run a frozen copy of the evaluator: exit status, score document, combined output."""
+    bundle = directory / "bundle"
+    (directory / "scratch").mkdir(parents=True)
+    bundle.mkdir()
+    shutil.copy(EVALUATOR, bundle / "evaluate.py")
+    if tokenizer is not None:
+        shutil.copytree(tokenizer, bundle / "tokenizer")
+    document = {
+        "inputs": {"artifact": str(artifact), "split": str(split), "bundle": str(bundle)},
+        "options": {"max_new_tokens": 8, **options},
+        "workspace": str(directory / "scratch"),
+    }
+    (directory / "params.json").write_text(json.dumps(document))
+    reading, writing = os.pipe()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "ARL_PARAMS": str(directory / "params.json"),
+        "ARL_SCORE_FD": str(writing),
+    }
+    done = subprocess.run(
+        [sys.executable, "-I", str(bundle / "evaluate.py")],
+        env=environment,
+        pass_fds=[writing],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    os.close(writing)
+    with os.fdopen(reading, "rb") as channel:
+        written = channel.read()
+    return done.returncode, json.loads(written) if written else {}, done.stdout
+
+
+def exact_match(directory: Path, artifact: Path, task: Path) -> float:
+    split = task / "evaluator" / "search.jsonl"
+    status, document, log = evaluate(directory, artifact, split, task / "evaluator" / "tokenizer")
+    assert status == 0, log
+    metrics = document["metrics"]
+    assert isinstance(metrics, dict)
+    return float(metrics["exact_match"])

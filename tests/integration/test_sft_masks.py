@@ -1,0 +1,94 @@
+"""Loss masks: what the batches of the real trainer learn from, and what they do not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inner_trials import data, demo_task, sft
+from inner_trials.settings import read_settings
+
+# The libraries warn about each other while they are imported.
+pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore")]
+
+IGNORED = -100
+SHORT = {"prompt": "sort 21", "completion": "12"}
+LONG = {"prompt": "sort 54321", "completion": "12345"}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("base")
+    demo_task.write_base(directory)
+    demo_task.write_tokenizer(directory)
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def quiet_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("ARL_OUTPUT", str(tmp_path / "output"))
+
+
+def learned_text(base: Path, shape: data.Shape, rows: list[dict[str, Any]], **options: Any) -> Any:
+    """Per row of one batch: its padded length, and the text its loss is taken on."""
+    settings = read_settings(sft.Settings, {"options": {"max_steps": 1, **options}})
+    trainer = sft.build_trainer(settings, base, shape, rows, 0)
+    batch = trainer.data_collator(list(trainer.train_dataset))
+    tokenizer = trainer.processing_class
+    found = []
+    for labels, inputs in zip(batch["labels"], batch["input_ids"], strict=True):
+        kept = labels != IGNORED
+        assert (labels[kept] == inputs[kept]).all()
+        assert not (inputs[kept] == tokenizer.pad_token_id).any(), "no loss on padding"
+        found.append((len(labels), tokenizer.decode(labels[kept])))
+    return found
+
+
+def test_there_is_no_loss_on_prompts_or_padding(base: Path) -> None:
+    found = learned_text(base, "text", [SHORT, LONG])
+    assert [text for _, text in found] == ["12<|end|>", "12345<|end|>"]
+    assert len({length for length, _ in found}) == 1
+
+
+def test_loss_on_all_takes_the_prompt_in_but_never_padding(base: Path) -> None:
+    (_, text), _ = learned_text(base, "text", [SHORT, LONG], loss_on="all")
+    assert text == "<|user|>sort 21<|end|><|assistant|>12<|end|>"
+
+
+def test_plain_pairs_stay_plain_when_chat_is_off(base: Path) -> None:
+    (_, text), _ = learned_text(base, "text", [SHORT, LONG], loss_on="all", chat=False)
+    assert text == "sort 2112<|end|>"
+
+
+def test_of_a_longer_conversation_every_answer_is_learned_and_nothing_else(base: Path) -> None:
+    turns = [
+        {"role": role, "content": content}
+        for role, content in (("user", "21"), ("assistant", "12"), ("user", "43"))
+    ]
+    talk = {"messages": [*turns, {"role": "assistant", "content": "34"}]}
+    ((_, text),) = learned_text(base, "messages", [talk])
+    assert text == "12<|end|>34<|end|>"
+
+
+def test_rows_cut_to_nothing_are_refused_rather_than_trained_on(base: Path) -> None:
+    with pytest.raises(data.DataError, match="max_length 4"):
+        learned_text(base, "text", [SHORT, LONG], max_length=4)
+
+
+def test_packed_rows_keep_their_masks_and_do_not_see_each_other(base: Path) -> None:
+    settings = read_settings(
+        sft.Settings, {"options": {"max_steps": 1, "packing": True, "max_length": 64}}
+    )
+    trainer = sft.build_trainer(settings, base, "text", [SHORT, LONG], 0)
+    batch = trainer.data_collator(list(trainer.train_dataset))
+    assert batch["input_ids"].shape[0] == 1
+    tokenizer = trainer.processing_class
+    labels = batch["labels"][0]
+    assert tokenizer.decode(labels[labels != IGNORED]).count("<|end|>") == 2
+    model = trainer.model.eval()
+    packed = model(input_ids=batch["input_ids"], position_ids=batch["position_ids"]).logits[0]
+    start = (batch["position_ids"][0] == 0).nonzero().flatten().tolist()[1]
+    alone = model(input_ids=batch["input_ids"][:, start:]).logits[0]
+    assert (packed[start:] - alone).abs().max() < 1e-5

@@ -1,0 +1,115 @@
+"""The SFT program really trains: it learns, repeats, resumes to the bit and stops when asked."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from inner_trials import contract, demo_task
+from tests.integration import sft_runs
+from tests.integration.sft_runs import Trial
+
+pytestmark = pytest.mark.train
+
+LORA = {
+    "parameterization": "lora",
+    "learning_rate": 5e-3,
+    "lora_dropout": 0.05,
+    "keep_adapter": True,
+    "save_every": 5,
+}
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("task")
+    demo_task.write_task(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
+    return sft_runs.train(tmp_path_factory.mktemp("full") / "a", task)
+
+
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
+    return sft_runs.train(tmp_path_factory.mktemp("lora") / "a", task, **LORA)
+
+
+@pytest.fixture(scope="module")
+def base_score(tmp_path_factory: pytest.TempPathFactory, task: Path) -> float:
+    return sft_runs.exact_match(tmp_path_factory.mktemp("base") / "a", task / "base", task)
+
+
+def falls(values: dict[int, float], *, to: float = 0.5) -> bool:
+    return values[60] < to * values[10]
+
+
+def test_full_training_lowers_the_loss_and_raises_exact_match(
+    full: Trial, base_score: float, task: Path, tmp_path: Path
+) -> None:
+    assert falls(full.values("train/loss"))
+    assert sft_runs.exact_match(tmp_path / "score", full.model, task) > base_score + 0.2
+
+
+def test_lora_lowers_the_loss_and_its_merged_weights_raise_exact_match(
+    lora: Trial, base_score: float, task: Path, tmp_path: Path
+) -> None:
+    assert falls(lora.values("train/loss"), to=0.7)
+    assert sft_runs.exact_match(tmp_path / "score", lora.model, task) > base_score + 0.1
+
+
+def test_the_model_is_plain_weights_with_the_adapter_beside_when_asked(
+    full: Trial, lora: Trial
+) -> None:
+    needed = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert needed <= {path.name for path in full.model.iterdir()}
+    assert not (full.model / "adapter").exists()
+    assert (lora.model / "adapter" / "adapter_model.safetensors").is_file()
+    assert not [p for p in lora.model.rglob("*") if p.suffix in (".bin", ".pt", ".pth")]
+
+
+def test_every_health_metric_is_reported_at_its_steps(full: Trial) -> None:
+    for name in ("loss", "grad_norm", "learning_rate", "mean_token_accuracy", "tokens_per_s"):
+        assert list(full.values(f"train/{name}")) == [10, 20, 30, 40, 50, 60], name
+    assert full.values("train/learning_rate")[60] == pytest.approx(2e-3)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
+    full: Trial, task: Path, tmp_path: Path
+) -> None:
+    again = sft_runs.train(tmp_path / "again", task)
+    other = sft_runs.train(tmp_path / "other", task, seed=1)
+    assert again.weights_digest() == full.weights_digest()
+    assert other.weights_digest() != full.weights_digest()
+
+
+def test_a_stop_leaves_model_and_checkpoint_and_the_resumed_run_ends_bitwise_equal(
+    full: Trial, task: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "stopped" / "stop").touch()
+    stopped = sft_runs.train(tmp_path / "stopped", task, status=contract.EXIT_STOPPED)
+    assert (stopped.model / "model.safetensors").is_file()
+    assert [path.name for path in stopped.resume.iterdir()] == ["checkpoint-1"]
+    assert stopped.weights_digest() != full.weights_digest()
+    resumed = sft_runs.train(tmp_path / "resumed", task, resume=stopped.resume)
+    assert resumed.weights_digest() == full.weights_digest()
+    assert resumed.values("train/loss")[60] == full.values("train/loss")[60]
+
+
+def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
+    lora: Trial, task: Path, tmp_path: Path
+) -> None:
+    killed, process = sft_runs.start(tmp_path / "killed", task, **LORA)
+    deadline = time.monotonic() + 60
+    while not list(killed.resume.glob("checkpoint-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert list(killed.resume.glob("checkpoint-*")), "it never saved"
+    assert not (killed.model / "model.safetensors").exists(), "it was killed too late"
+    resumed = sft_runs.train(tmp_path / "resumed", task, resume=killed.resume, **LORA)
+    assert min(resumed.values("train/loss")) > 0
+    assert resumed.weights_digest() == lora.weights_digest()
