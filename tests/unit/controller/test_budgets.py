@@ -121,6 +121,13 @@ def test_an_overrun_of_any_budget_stops_admission_for_good(resource: Resource) -
     assert (over.count, over.final) == (0, True)
 
 
+def test_a_budget_that_is_gone_for_good_is_named_before_one_that_may_come_back() -> None:
+    lines = [line(Resource.GPU_S, 7200, reserved=7200), line(Resource.TRIALS, 3, spent=3)]
+    for order in (lines, lines[::-1]):
+        found = allowed(*order)
+        assert (found.count, found.reason, found.final) == (0, Reason.BUDGET_TRIALS, True)
+
+
 def test_the_tightest_budget_is_the_one_that_is_named() -> None:
     lines = (line(Resource.TRIALS, 2), line(Resource.WALL_S, 5), line(Resource.LLM_TOKENS, 100))
     assert allowed(*lines).reason is Reason.BUDGET_TRIALS

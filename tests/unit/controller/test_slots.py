@@ -83,6 +83,12 @@ def test_ten_tenths_of_a_processor_are_one() -> None:
     assert fits(machine, Request(cpus=0.1)) is None
 
 
+def test_a_tenth_and_two_tenths_fit_in_three_tenths() -> None:
+    grant = fits(pool(cpus=0.3), Request(cpus=0.1))
+    assert grant is not None
+    assert fits(pool(cpus=0.3).with_grant("a", grant), Request(cpus=0.2)) is not None
+
+
 def test_memory_is_not_overcommitted() -> None:
     machine = pool(memory=8)
     grant = fits(machine, Request(memory_bytes=5 * GIB))

@@ -67,6 +67,10 @@ def test_the_baseline_is_the_middle_unless_a_default_is_declared() -> None:
     }
 
 
+def test_as_many_baselines_as_the_profile_needs_are_enough() -> None:
+    assert study(SFT, noise__baseline_trials=10).baselines() == 10
+
+
 def test_every_baseline_value_is_a_point_of_the_space() -> None:
     spec = study(SFT)
     space = search_space(spec.space)
