@@ -65,11 +65,11 @@ class LocalProcessTarget:
         self.host = host
         self._root = os.path.abspath(root)
         self._boot = layout.boot_id()
-        self._workspaces = workspace.Workspaces(self._root, store, host=host, boot=self._boot)
         with workspace.disk_errors(f"making {self._root}"):
             os.makedirs(self._root, exist_ok=True)
             for part in (layout.ATTEMPTS, layout.LOGS, layout.TRASH):
                 os.makedirs(f"{self._root}/{part}", mode=0o700, exist_ok=True)
+        self._workspaces = workspace.Workspaces(self._root, store, host=host, boot=self._boot)
         self._link = CommandLink(self._root)
         self._news = News(self._root)
         self._fingerprints: dict[str, str] = {}
@@ -170,6 +170,7 @@ class LocalProcessTarget:
     def close(self) -> None:
         self._news.close()
         self._link.close()
+        self._workspaces.close()
 
     def _launch(self, spec: AttemptSpec) -> str:
         self._workspaces.lay_out(spec)

@@ -30,7 +30,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to execute. `{python}` and `{name}` of an input in argv are replaced by their path."""
+    """What to execute. `{python}` and `{name}` of an input are replaced by their path, in argv
+    and in the values of environment; the target sets the ARL_ names and CUDA_VISIBLE_DEVICES."""
 
     argv: tuple[str, ...]
     python: str

@@ -1,7 +1,6 @@
 """What a new supervisor does about attempts an earlier one left behind. Standard library only."""
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Collection, Mapping
@@ -11,7 +10,6 @@ from inner_trials.contract import ATTEMPT
 from targets import layout, linux
 
 _MARK: Final = f"{ATTEMPT}=".encode()
-_TRASH_AGE_S: Final = 3600.0
 _ROUNDS: Final = 50
 _ROUND_S: Final = 0.02
 
@@ -53,18 +51,6 @@ def kill_stuck_subreapers(root: str) -> None:
     """End subreapers that outlived their supervisor and do not leave (stopped by hand, say)."""
     for facts in unfinished_attempts(root).values():
         _kill_if_same(facts.get("subreaper"))
-
-
-def sweep_trash(root: str) -> None:
-    """Delete what a release or a launch that was cut short left; one that goes on is younger."""
-    for name in os.listdir(f"{root}/{layout.TRASH}"):
-        path = f"{root}/{layout.TRASH}/{name}"
-        try:
-            age_s = time.time() - os.lstat(path).st_mtime
-        except OSError:
-            continue
-        if age_s > _TRASH_AGE_S:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _kill_if_same(identity: object) -> None:

@@ -12,12 +12,14 @@ import os
 import select
 import signal
 import time
-from typing import Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 from inner_trials.contract import EXIT_STOPPED
-from targets import layout, linux
+from targets import layout, linux, spawning
 from targets.program_log import LogWriter
 from targets.streams import ScoreWriter, Streams
+from targets.watchdog import Watchdog
 
 LOCK_FD: Final = 3
 """Kept open by the supervisor and by every subreaper: while one lives, no successor starts."""
@@ -35,20 +37,14 @@ LEAVING: Final = b"leaving"
 """The attempt's end is recorded; will leave."""
 
 BLOCKED_SIGNALS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-_RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""The two that Python ignores; a program must find them as usual."""
 _MESSAGE_BYTES: Final = 4096
-_MEMORY_CHECK_S: Final = 0.5
-_STALL_CHECKS: Final = 8
 _DURABLE_FROM_S: Final = 1.0
 """From this wall time on an ending is synced to disk: a shorter attempt is cheaper to redo."""
 _ATTEMPTS_EACH: Final = 1000
 _RECORD_TRIES: Final = 120
 _RECORD_RETRY_S: Final = 0.5
+_LONGEST_POLL_S: Final = 3600.0
 _NEVER: Final = float("inf")
-
-Launch = dict[str, Any]
-"""The content of launch.json, see targets.workspace."""
 
 
 def serve_attempts(attempts: str, boot: str) -> NoReturn:
@@ -64,10 +60,10 @@ def serve_attempts(attempts: str, boot: str) -> NoReturn:
         signals = linux.open_signalfd({signal.SIGCHLD})
         for left in reversed(range(_ATTEMPTS_EACH)):
             message = os.read(CHANNEL_FD, _MESSAGE_BYTES)
-            while message and not message.startswith(RUN):  # meant for the one that just ended
-                message = os.read(CHANNEL_FD, _MESSAGE_BYTES)
             if not message:
                 break
+            if not message.startswith(RUN):
+                continue  # meant for the attempt that just ended
             attempt = Attempt(f"{attempts}/{message[len(RUN) :].decode()}", boot, signals)
             attempt.run()
             is_long = attempt.wall_s >= _DURABLE_FROM_S
@@ -97,7 +93,7 @@ class Attempt:
         self._pid = os.getpid()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._record_fd = os.open(f"{directory}/{layout.RECORD}", flags)
-        self._launch: Launch = {}
+        self._launch: spawning.Launch = {}
         self._poll = select.poll()
         self._poll.register(signals, select.POLLIN)
         self._poll.register(CHANNEL_FD, select.POLLIN)
@@ -111,9 +107,7 @@ class Attempt:
         self._cpu_s = 0.0
         self._max_rss_bytes = 0
         self._started_at = time.monotonic()
-        self._deadline = self._kill_at = self._memory_check_at = self._stall_check_at = _NEVER
-        self._activity_at = self._started_at
-        self._activity: tuple[int, ...] = ()
+        self._deadline = self._kill_at = _NEVER
         self.wall_s = 0.0
 
     def run(self) -> None:
@@ -121,6 +115,8 @@ class Attempt:
         failure = self._start()
         if failure is None:
             self._watch()
+            while CHANNEL_FD in dict(self._poll.poll(0)):  # was it asked for just before?
+                self._on_message()
         for pid, status, usage in linux.end_children(self._pid):
             self._count(pid, status, usage)
         self._streams.drain()
@@ -146,7 +142,7 @@ class Attempt:
         try:
             with open(f"{self._directory}/{layout.LAUNCH}", "rb", buffering=0) as file:
                 self._launch = json.loads(file.read())
-            self._program = self._spawn(self._launch, self._connect(given))
+            self._program = self._spawn(given)
         except OSError as error:
             return layout.one_line(f"cannot run {error.filename or 'it'}: {error.strerror}")
         except ValueError as error:
@@ -157,63 +153,27 @@ class Attempt:
             os.chdir("/")
         start = layout.process_start(self._program)
         layout.append_fact(self._record_fd, {"program": [self._program, start]})
-        self._set_timers()
+        self._deadline = self._started_at + self._launch["timeout_s"]
+        self._watchdog = Watchdog(self._directory, self._launch, self._logs, self._started_at)
         return None
 
-    def _connect(self, given: list[int]) -> list[tuple[int, int]]:
-        """The descriptors of the program, as (ours, its number); those to close after the start
-        are added to `given`."""
-        output = self._streams.add(self._open_log(layout.LOG).write, given)
+    def _spawn(self, given: list[int]) -> int:
+        """The program's pid. Our copies of the descriptors it was given are in `given`."""
+        launch, directory = self._launch, self._directory
+        output = self._streams.add(self._open_log(layout.LOG), given)
         places = [(NULL_FD, 0), (output, 1), (output, 2)]
-        if self._launch["score"]:
-            self._score = ScoreWriter(f"{self._directory}/{layout.SCORE}")
+        if launch["score"]:
+            self._score = ScoreWriter(f"{directory}/{layout.SCORE}")
             places.append((self._streams.add(self._score.write, given), layout.SCORE_FD))
-        answerer = self._launch["answerer"]
-        if answerer is not None:
-            questions, answers = self._start_answerer(answerer, given)
-            places += [(questions, layout.ASK_FD), (answers, layout.ANSWER_FD)]
-        return places
+        if launch["answerer"] is not None:
+            errors = self._streams.add(self._open_log(layout.ANSWERER_LOG), given)
+            places += spawning.start_answerer(launch["answerer"], errors, given)
+        return spawning.spawn(launch, places)
 
-    def _open_log(self, name: str) -> LogWriter:
+    def _open_log(self, name: str) -> Callable[[bytes], None]:
         log = LogWriter(f"{self._directory}/{name}", self._launch["log_bytes"])
         self._logs.append(log)
-        return log
-
-    def _start_answerer(self, answerer: Launch, given: list[int]) -> tuple[int, int]:
-        """Start the candidate's program with its stdin and stdout on two new pipes; the
-        evaluator's ends of them: where it asks and where it reads answers."""
-        questions_out, questions_in = os.pipe()
-        answers_out, answers_in = os.pipe()
-        given += (questions_out, questions_in, answers_out, answers_in)
-        errors = self._streams.add(self._open_log(layout.ANSWERER_LOG).write, given)
-        self._spawn(answerer, [(questions_out, 0), (answers_in, 1), (errors, 2)])
-        return questions_in, answers_out
-
-    def _spawn(self, program: Launch, places: list[tuple[int, int]]) -> int:
-        """Start a program in a session of its own with exactly the descriptors in `places`."""
-        argv = program["argv"]
-        if program["missing"]:
-            raise FileNotFoundError(errno.ENOENT, "command not found", argv[0])
-        os.chdir(program["cwd"])
-        pid = os.posix_spawn(
-            argv[0],
-            argv,
-            program["env"],
-            file_actions=[(os.POSIX_SPAWN_DUP2, source, to) for source, to in places],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_RESET_SIGNALS,
-        )
-        linux.prefer_as_memory_victim(pid)
-        return pid
-
-    def _set_timers(self) -> None:
-        launch = self._launch
-        self._deadline = self._started_at + launch["timeout_s"]
-        if launch["memory_bytes"] is not None:
-            self._memory_check_at = self._started_at + _MEMORY_CHECK_S
-        if launch["stall_s"] is not None:
-            self._stall_check_at = self._started_at + launch["stall_s"] / _STALL_CHECKS
+        return log.write
 
     # watching
 
@@ -221,8 +181,8 @@ class Attempt:
         """Until the program ended by itself or was ended."""
         while self._status is None:
             now = time.monotonic()
-            due = min(self._deadline, self._kill_at, self._memory_check_at, self._stall_check_at)
-            for descriptor, _ in self._poll.poll(max(due - now, 0.0) * 1000):
+            due = min(self._deadline, self._kill_at, self._watchdog.due_at())
+            for descriptor, _ in self._poll.poll(min(max(due - now, 0.0), _LONGEST_POLL_S) * 1000):
                 if descriptor == self._signals:
                     self._on_child_end()
                 elif descriptor == CHANNEL_FD:
@@ -247,20 +207,19 @@ class Attempt:
 
     def _on_message(self) -> None:
         message = os.read(CHANNEL_FD, _MESSAGE_BYTES)
-        if self._status is not None:
-            return
-        if message == KILL:
+        if not message:  # the supervisor died
+            self._poll.unregister(CHANNEL_FD)
+            self._end("lost")
+        elif message == KILL:
             self._end("killed")
         elif message == STOP and not self._stop_asked:
             self._stop_asked = True
             self._kill_at = min(self._kill_at, time.monotonic() + self._launch["grace_s"])
-        elif not message:
-            # The supervisor died.
-            self._poll.unregister(CHANNEL_FD)
-            self._end("lost")
 
     def _end(self, cause: str) -> None:
         """Kill the program now; what it left is ended once it is gone. The first cause counts."""
+        if self._status is not None:
+            return
         self._cause = self._cause or cause
         self._kill_at = _NEVER
         self._signal_program(signal.SIGKILL)
@@ -268,7 +227,7 @@ class Attempt:
     def _ask_to_end(self, cause: str, now: float) -> None:
         """SIGTERM now, SIGKILL after the grace period."""
         self._cause = self._cause or cause
-        self._stall_check_at = self._deadline = _NEVER
+        self._deadline = _NEVER
         self._kill_at = min(self._kill_at, now + self._launch["grace_s"])
         self._signal_program(signal.SIGTERM)
 
@@ -286,60 +245,39 @@ class Attempt:
             self._end("killed")
         elif now >= self._deadline:
             self._ask_to_end("deadline", now)
-        if now >= self._memory_check_at:
-            self._memory_check_at = now + _MEMORY_CHECK_S
-            if linux.memory_below(self._pid) > self._launch["memory_bytes"]:
-                self._end("out_of_memory")
-        if now >= self._stall_check_at:
-            self._check_stall(now)
-
-    def _check_stall(self, now: float) -> None:
-        try:
-            reports = os.stat(f"{self._directory}/{layout.REPORTS}")
-            activity = (reports.st_size, reports.st_mtime_ns, *(log.total for log in self._logs))
-        except OSError:
-            activity = tuple(log.total for log in self._logs)
-        stall_s = self._launch["stall_s"]
-        self._stall_check_at = now + stall_s / _STALL_CHECKS
-        if activity != self._activity:
-            self._activity = activity
-            self._activity_at = now
-        elif now - self._activity_at >= stall_s:
+        if self._watchdog.is_over_memory(now):
+            self._end("out_of_memory")
+        if self._kill_at == _NEVER and self._watchdog.is_stalled(now):
             self._ask_to_end("stalled", now)
 
     # the end
 
     def _record(self, failure: str | None) -> None:
         trouble = self._score.trouble if self._score is not None else ""
+        cause = self._cause or "exited"
+        if failure is not None:
+            cause = "launch_failed"
+        elif trouble:
+            cause = "lost"
+        elif self._cause is None and self._stop_asked and self._status == EXIT_STOPPED:
+            cause = "stopped"
+        lost = sum(log.lost for log in self._logs)
+        details = (
+            failure,
+            trouble,
+            _signal_text(self._status),
+            f"{lost} bytes of its log were lost to a full disk" if lost else "",
+        )
         exit_fact = {
-            "cause": self._final_cause(failure, trouble),
+            "cause": cause,
             "code": self._status,
-            "detail": self._detail(failure, trouble),
+            "detail": "; ".join(detail for detail in details if detail),
             "wall_s": round(self.wall_s, 6),
             "cpu_s": round(self._cpu_s, 6),
             "max_rss_bytes": self._max_rss_bytes,
             "boot": self._boot,
         }
         _append_surely(self._record_fd, {"exit": exit_fact})
-
-    def _final_cause(self, failure: str | None, trouble: str) -> str:
-        if failure is not None:
-            return "launch_failed"
-        if trouble:
-            return "lost"
-        if self._cause is not None:
-            return self._cause
-        stopped = self._stop_asked and self._status == EXIT_STOPPED
-        return "stopped" if stopped else "exited"
-
-    def _detail(self, failure: str | None, trouble: str) -> str:
-        parts = [part for part in (failure, trouble) if part]
-        if self._status is not None and self._status < 0:
-            parts.append(f"killed by {_signal_name(-self._status)}")
-        lost = sum(log.lost for log in self._logs)
-        if lost:
-            parts.append(f"{lost} bytes of its log were lost to a full disk")
-        return "; ".join(parts)
 
 
 def _append_surely(descriptor: int, fact: layout.Fact) -> None:
@@ -354,8 +292,10 @@ def _append_surely(descriptor: int, fact: layout.Fact) -> None:
     raise OSError(errno.ENOSPC, "no space for the attempt's record")
 
 
-def _signal_name(number: int) -> str:
+def _signal_text(status: int | None) -> str:
+    if status is None or status >= 0:
+        return ""
     try:
-        return signal.Signals(number).name
+        return f"killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"killed by signal {-status}"

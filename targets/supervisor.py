@@ -207,10 +207,12 @@ class Supervisor:
         raise Refused("request", f"unknown operation {operation!r}")
 
     def _request_stop(self, name: str) -> Message:
+        # Told first: when the program has seen the file, its subreaper can know why it leaves.
+        self._pass_on(name, subreaper.STOP)
         if name in self._running:
             path = f"{self._attempts}/{name}/{layout.STOP}"
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        return self._pass_on(name, subreaper.STOP)
+        return {}
 
     def _pass_on(self, name: str, message: bytes) -> Message:
         if name in self._running:

@@ -82,7 +82,6 @@ def _is_answering(root: str) -> bool:
 
 def _serve(root: str, ready: int, code: str) -> None:
     recovery.end_unfinished(root, layout.boot_id())
-    recovery.sweep_trash(root)
     supervisor = Supervisor(root, _listen(root), code)
     os.write(ready, READY)
     os.close(ready)

@@ -61,6 +61,7 @@ class Workspaces:
         self._store = store
         self._place = {"host": host, "boot": boot}
         self._spares = Spares(f"{root}/{layout.TRASH}", _BARE)
+        self._spares.sweep()
 
     def lay_out(self, spec: AttemptSpec) -> None:
         """Make the attempt's directory, whole or not at all, unless it was made before.
@@ -89,6 +90,10 @@ class Workspaces:
         except FileNotFoundError:
             return  # another one did it
         self._spares.put(grave)
+
+    def close(self) -> None:
+        """Delete the directories kept for later attempts."""
+        self._spares.clear()
 
 
 def _check_names(spec: AttemptSpec) -> None:

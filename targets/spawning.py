@@ -1,0 +1,51 @@
+"""How a subreaper starts a program: its descriptors, session, signals and environment.
+
+Standard library only.
+"""
+
+import errno
+import os
+import signal
+from typing import Any, Final
+
+from targets import layout, linux
+
+_RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+"""The two that Python ignores; a program must find them as usual."""
+
+Launch = dict[str, Any]
+"""The content of launch.json, see targets.workspace."""
+
+
+def spawn(program: Launch, places: list[tuple[int, int]]) -> int:
+    """Start a program in a session of its own with exactly the descriptors in `places`, given as
+    (ours, the number it has there); its pid. Changes the working directory of this process.
+
+    Raises OSError, whose filename is what could not be run or entered.
+    """
+    argv = program["argv"]
+    if program["missing"]:
+        raise FileNotFoundError(errno.ENOENT, "command not found", argv[0])
+    os.chdir(program["cwd"])
+    pid = os.posix_spawn(
+        argv[0],
+        argv,
+        program["env"],
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, to) for source, to in places],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_RESET_SIGNALS,
+    )
+    linux.prefer_as_memory_victim(pid)
+    return pid
+
+
+def start_answerer(answerer: Launch, errors: int, given: list[int]) -> list[tuple[int, int]]:
+    """Start the candidate's program with its stdin and stdout on two new pipes and its stderr on
+    `errors`; where the evaluator asks and reads answers, for its `places`. All four ends are
+    added to `given`. Raises OSError."""
+    questions_out, questions_in = os.pipe()
+    answers_out, answers_in = os.pipe()
+    given += (questions_out, questions_in, answers_out, answers_in)
+    spawn(answerer, [(questions_out, 0), (answers_in, 1), (errors, 2)])
+    return [(questions_in, layout.ASK_FD), (answers_out, layout.ANSWER_FD)]

@@ -1,0 +1,154 @@
+"""Shared by the tests of targets: specs with defaults, and running an attempt to its end."""
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ledger.artifacts import ArtifactStore
+from ledger.records import AttemptKind, IntermediateValue
+from targets import layout
+from targets.local_process import LocalProcessTarget
+from targets.protocol import AttemptSpec, Exit, Limits, Program, Target
+
+PATIENCE_S = 30.0
+_numbers = itertools.count()
+
+
+def shell(script: str, **environment: str) -> Program:
+    return Program(argv=("/bin/sh", "-c", script), python=sys.executable, environment=environment)
+
+
+def python(code: str, **environment: str) -> Program:
+    argv = ("{python}", "-I", "-S", "-c", code)
+    return Program(argv=argv, python=sys.executable, environment=environment)
+
+
+def attempt(program: Program | str, *, limits: Mapping[str, Any] | None = None, **more: Any) -> Any:
+    """An AttemptSpec with a name of its own; a string is a shell script."""
+    chosen = shell(program) if isinstance(program, str) else program
+    given = Limits(**{"timeout_s": PATIENCE_S, "grace_s": 0.3, **(limits or {})})
+    values: dict[str, Any] = {
+        "name": f"arl-{next(_numbers)}",
+        "owner": "ledger-1",
+        "kind": AttemptKind.TRAIN,
+        "inputs": {},
+        "document": {},
+    }
+    return AttemptSpec(**{**values, "program": chosen, "limits": given, **more})
+
+
+@dataclass(frozen=True)
+class Ended:
+    handle: str
+    exit: Exit
+    values: tuple[IntermediateValue, ...]
+    rejected: int
+    waited_s: float
+
+
+def finish(target: Target, handle: str, patience_s: float = PATIENCE_S) -> Ended:
+    """Follow an attempt to its end as a controller does: wait for news, then observe."""
+    started = time.monotonic()
+    values: list[IntermediateValue] = []
+    cursor, rejected = "", 0
+    while time.monotonic() - started < patience_s:
+        target.wait({handle}, 5.0)
+        more = True
+        while more:
+            seen = target.observe(handle, cursor=cursor)
+            cursor, more = seen.cursor, seen.more
+            values += seen.values
+            rejected += seen.rejected
+            if seen.exit is not None and not more:
+                waited_s = time.monotonic() - started
+                return Ended(handle, seen.exit, tuple(values), rejected, waited_s)
+    raise AssertionError(f"{handle} did not end within {patience_s} s")
+
+
+def run(target: Target, program: Program | str, **more: Any) -> Ended:
+    return finish(target, target.launch(attempt(program, **more)))
+
+
+def log_of(target: Target, handle: str) -> str:
+    data, offset = b"", 0
+    while True:
+        chunk = target.read_log(handle, offset=offset, limit=1 << 20)
+        if not chunk.data:
+            return data.decode("utf-8", "replace")
+        data += chunk.data
+        offset = chunk.offset + len(chunk.data)
+
+
+def wait_until(condition: Any, what: str, patience_s: float = 10.0) -> None:
+    until = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < until, f"{what}: not within {patience_s} s"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    return layout.process_start(pid) is not None
+
+
+def processes_marked(text: str) -> list[int]:
+    """Live processes whose command line or environment holds `text`."""
+    needle = text.encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            try:
+                seen = Path("/proc", name, "cmdline").read_bytes()
+                seen += Path("/proc", name, "environ").read_bytes()
+            except OSError:
+                continue
+            if needle in seen and is_alive(int(name)):
+                found.append(int(name))
+    return found
+
+
+def supervisor_pid(target: LocalProcessTarget) -> int:
+    """Of the supervisor that this target talks to."""
+    with open_connection(target) as connection:
+        pid: int = connection.hello["pid"]
+        return pid
+
+
+@contextmanager
+def open_connection(target: LocalProcessTarget) -> Iterator[Any]:
+    from targets.supervisor_link import connect
+
+    connection = connect(target._root)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def local_target(base: Path, store: ArtifactStore | None = None) -> LocalProcessTarget:
+    chosen = store if store is not None else ArtifactStore(base / "store")
+    return LocalProcessTarget(base / "attempts-root", chosen, host="here")
+
+
+def end_supervisor(root: Path) -> None:
+    """SIGTERM the supervisor of a root, if there is one, and wait until it is gone."""
+    import signal
+
+    from targets.supervisor_link import Connection
+
+    try:
+        connection = Connection(str(root))
+    except OSError:
+        return
+    pid = connection.hello["pid"]
+    connection.close()
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not is_alive(pid), "the supervisor leaves")
+
+
+renamed = replace
