@@ -23,8 +23,12 @@ def translated_errors(where: str, driver_error: type[Exception]) -> Iterator[Non
     try:
         yield
     except DBAPIError as error:
+        if _is_our_mistake(error.orig):
+            raise
         raise _translate(error.orig or error, where) from error
     except driver_error as error:
+        if _is_our_mistake(error):
+            raise
         raise _translate(error, where) from error
     except (OperationalError, TimeoutError) as error:
         raise LedgerUnavailable(f"the ledger {where} does not answer: {error}") from error
@@ -32,6 +36,13 @@ def translated_errors(where: str, driver_error: type[Exception]) -> Iterator[Non
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise _disk_full(where) from error
+
+
+def _is_our_mistake(error: BaseException | None) -> bool:
+    """A statement that is wrong is a bug, and must not look like a database that is away."""
+    return type(error).__name__ in ("ProgrammingError", "InterfaceError") and isinstance(
+        error, sqlite3.Error
+    )
 
 
 def _translate(error: BaseException, where: str) -> ArlError:

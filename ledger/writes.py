@@ -61,7 +61,6 @@ _LATEST_INCUMBENT: Final = Statement(
     select(_INCUMBENTS.c.seq, _INCUMBENTS.c.candidate_id, _INCUMBENTS.c.study_id)
     .where(_INCUMBENTS.c.model == bindparam("model"))
     .order_by(_INCUMBENTS.c.seq.desc())
-    .limit(1)
 )
 _USES_SO_FAR: Final = Statement(
     select(func.count()).where(_USES.c.bundle_digest == bindparam("bundle_digest"))

@@ -37,9 +37,10 @@ def _start_ticks(pid: int) -> str:
 
 
 def try_claim(ledger: Ledger, study: Study, owner: str, host: str, lease_s: float) -> int | None:
-    """Claim the study when it is free, expired, or its owner is gone. Returns the new fence."""
+    """Claim the study when it is free, expired, or its owner is gone; a lease of our own that we
+    no longer drive under counts as gone. Returns the new fence, or None."""
     holder = study.lease_owner
-    dead = holder is not None and is_owner_gone(holder, host)
+    dead = holder is not None and (holder == owner or is_owner_gone(holder, host))
     with ledger.write() as session:
         return writes.claim_study(session, study.id, owner, lease_s, dead=dead)
 

@@ -25,6 +25,8 @@ class Recovery:
     """Attempts that ended while nobody watched; their outcome is collected."""
     relaunched: int
     """Intents that never started, or that nobody knows of; started now."""
+    lost: int
+    """Attempts that had started and that nobody knows of any more; tried again by the rules."""
     elsewhere: int
     """Attempts on another host, out of reach from here."""
     reaped: int
@@ -61,6 +63,7 @@ def recover(driver: StudyDriver, service: Service, *, was_held: str | None) -> R
         relaunched=sum(
             1 for a in here if a.name not in found and a.state is AttemptState.LAUNCHING
         ),
+        lost=sum(1 for a in here if a.name not in found and a.state is not AttemptState.LAUNCHING),
         elsewhere=len(live) - len(here),
         reaped=len(orphans),
     )

@@ -1,0 +1,27 @@
+"""Whole lives of studies with shell programs: from submitted to promoted, on real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger import reads
+from ledger.records import Split, TrialKind
+from ledger.states import FamilyState, Reason, StudyState, TrialState
+from tests.acceptance.shell_study import drive, facts, open_service, submit
+
+PROMOTION = {"promotion": {"model": "toy", "profile": "quick"}, "noise": {}}
+
+
+def test_a_study_runs_from_submitted_to_promoted(tmp_path: Path) -> None:
+    service = open_service(tmp_path)
+    study_id = submit(service, tmp_path, parallel=2, **PROMOTION)
+    study = drive(service, study_id)
+    assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.BUDGET_TRIALS)
+    with service.ledger.read() as session:
+        incumbent = reads.latest_incumbent(session, "toy")
+        families = reads.list_families(session, study_id)
+        best = reads.best_trial(session, study)
+    assert [family.state for family in families] == [FamilyState.PROMOTED]
+    assert incumbent is not None and best is not None
+    assert incumbent.candidate_id == best.candidate_id
+    service.close()
