@@ -94,7 +94,9 @@ def _admit(ctx: StepContext, trial: LiveTrial) -> bool:
 def _intend(ctx: StepContext, trial: LiveTrial, kind: AttemptKind, split: Split | None) -> None:
     spec = ctx.view.spec
     wall = spec.evaluator.wall_time_s if split is not None else spec.resources.wall_time_s
-    timeout_s = attempt_timeout_s(wall, ctx.view.budgets.get(Resource.WALL_S), ctx.active_s())
+    timeout_s = attempt_timeout_s(
+        wall, ctx.view.budgets.get(Resource.WALL_S), ctx.active_s(), kind=trial.kind
+    )
     index = trial.next_index(kind, split)
     label = f"e-{split}" if split is not None else "t"
     gpu_s = ctx.gpu_seconds(kind, timeout_s)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import inner_trials
+from controller.decisions.pricing import check_price
 from controller.decisions.slots import Request, ResourcePool, never_fits
 from controller.spec.files import check_files, resolve
 from controller.spec.loading import resolved
@@ -43,6 +44,7 @@ def submit_study(
     """
     check_files(spec, base)
     _check_size(service, spec)
+    check_price(spec)
     bundle = _freeze(service, spec, base)
     inputs = _store_inputs(service, spec, base)
     stored = _with_digests(service, spec, base, inputs)
