@@ -155,6 +155,8 @@ def record(
     if study.fence != fence:
         raise StaleFence(f"study {study_id}: fence {fence} is stale, {study.fence} holds it now")
     at = session.now()
+    # First, since it refuses text that neither JSON nor a row can carry.
+    head = append_entries(session, study_id, study.head, entries, at)
     projection = Projection(session, study_id, at)
     for entry in entries:
         if isinstance(entry, HoldoutUsed):
@@ -164,7 +166,6 @@ def record(
     if active_s is not None:
         projection.budgets.set_used(Resource.WALL_S, active_s)
     projection.finish()
-    head = append_entries(session, study_id, study.head, entries, at)
     advance_study(session, study_id, fence, head, active_s)
     promoted = [entry for entry in entries if isinstance(entry, CandidatePromoted)]
     if promoted:

@@ -1,0 +1,40 @@
+"""Fixtures shared by every level: ledgers on both databases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ledger.database import Ledger, open_ledger
+from tests.postgres_server import PostgresServer, find_binaries, private_server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One private cluster for the whole run."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")
+    with private_server(binaries) as server:
+        yield server
+
+
+@pytest.fixture
+def sqlite_ledger(tmp_path: Path) -> Iterator[Ledger]:
+    ledger = open_ledger(tmp_path / "ledger.db", create=True)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def postgres_ledger(postgres_server: PostgresServer) -> Iterator[Ledger]:
+    ledger = open_ledger(postgres_server.new_ledger_url(), create=True)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    """The same test on both databases."""
+    found: Ledger = request.getfixturevalue(f"{request.param}_ledger")
+    return found
