@@ -1,0 +1,121 @@
+"""Runs one verb: its arguments by typer, its errors as one line and an exit code."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from controller.cli.output import (
+    BAD_INPUT,
+    BUG,
+    INFRASTRUCTURE,
+    INTERRUPTED,
+    OK,
+    exit_code,
+    print_json,
+)
+from controller.cli.text import plain
+from controller.cli.verbs import VERBS, Verb, overview
+from controller.settings import wants_debug
+from ledger.errors import ArlError
+from ledger.records import Json
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the command line says and return the exit code."""
+    wants_json = "--json" in arguments
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone; the interpreter must not complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # the edge of the process: every error is told
+        if wants_debug():
+            raise
+        return _told(error, wants_json=wants_json)
+    return code
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    first = arguments[0] if arguments else "--help"
+    if first in ("--help", "-h", "help"):
+        print(overview(), end="")
+        return OK
+    if first == "--version":
+        from importlib.metadata import version
+
+        print(f"arl {version('arl')}")
+        return OK
+    verb = VERBS.get(first)
+    if verb is None:
+        return _complain(
+            "usage", _no_such_verb(first), BAD_INPUT, wants_json="--json" in arguments
+        )
+    return _invoke(verb, arguments[1:])
+
+
+def _no_such_verb(given: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(given, list(VERBS), n=1)
+    hint = f"did you mean `arl {near[0]}`?" if near else "`arl --help` lists them"
+    return f"there is no verb {plain(given)!r}: {hint}"
+
+
+def _invoke(verb: Verb, arguments: Sequence[str]) -> int:
+    import typer
+
+    function = getattr(importlib.import_module(verb.module), verb.function)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(verb.name, help=function.__doc__)(function)
+    result = typer.main.get_command(app).main(
+        list(arguments), prog_name=f"arl {verb.name}", standalone_mode=False
+    )
+    return result if isinstance(result, int) else OK
+
+
+def _told(error: Exception, *, wants_json: bool) -> int:
+    """Say what went wrong, and return the exit code for it."""
+    if isinstance(error, ArlError):
+        problems = _problems(error)
+        return _complain(
+            error.code, str(error), exit_code(error), wants_json=wants_json, problems=problems
+        )
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # a usage error of typer's
+        return _complain("usage", format_message(), BAD_INPUT, wants_json=wants_json)
+    if isinstance(error, OSError):
+        return _complain("system", str(error), INFRASTRUCTURE, wants_json=wants_json)
+    what = f"{type(error).__name__}: {error} (a bug; ARL_DEBUG=1 shows where)"
+    return _complain("internal", what, BUG, wants_json=wants_json)
+
+
+def _problems(error: ArlError) -> list[Json]:
+    """Of a refused study file: each problem by its parts."""
+    found = getattr(error, "problems", ())
+    return [
+        {"field": p.field, "value": p.value, "rule": p.rule, "remedy": p.remedy} for p in found
+    ]
+
+
+def _complain(
+    code: str,
+    message: str,
+    status: int,
+    *,
+    wants_json: bool,
+    problems: Sequence[Json] = (),
+) -> int:
+    for line in message.splitlines() or [""]:
+        print(f"arl: {code}: {plain(line)}", file=sys.stderr)
+    if wants_json:
+        document: dict[str, Json] = {"code": code, "message": message, "exit_code": status}
+        if problems:
+            document["problems"] = list(problems)
+        print_json({"error": document})
+        sys.stdout.flush()
+    return status

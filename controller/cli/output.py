@@ -1,0 +1,105 @@
+"""Where the command line's words go: JSON, tables, and exit codes for errors."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ledger import errors as er
+from ledger.records import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+OK: Final = 0
+CHECK_FAILED: Final = 1
+BAD_INPUT: Final = 2
+NOT_FOUND: Final = 3
+CONFLICT: Final = 4
+INFRASTRUCTURE: Final = 5
+STUDY_FAILED: Final = 6
+BUG: Final = 70
+INTERRUPTED: Final = 130
+
+NON_FINITE: Final = "non_finite"
+"""Key of the flag beside nulls that stand for numbers JSON has no word for."""
+
+_CODES: Final[Mapping[type[er.ArlError], int]] = {
+    er.NotFound: NOT_FOUND,
+    er.InvalidInput: BAD_INPUT,
+    er.UnknownName: BAD_INPUT,
+    er.Conflict: CONFLICT,
+    er.StudyBusy: CONFLICT,
+    er.StaleFence: CONFLICT,
+    er.IllegalTransition: CONFLICT,
+    er.BudgetExceeded: CONFLICT,
+    er.LedgerUnavailable: INFRASTRUCTURE,
+    er.LedgerTooNew: INFRASTRUCTURE,
+    er.LedgerTooOld: INFRASTRUCTURE,
+    er.DiskFull: INFRASTRUCTURE,
+    er.TargetUnavailable: INFRASTRUCTURE,
+    er.BundleChanged: CHECK_FAILED,
+    er.ArtifactCorrupt: CHECK_FAILED,
+    er.ProposerFailed: STUDY_FAILED,
+}
+
+
+def exit_code(error: er.ArlError) -> int:
+    """What the process ends with when this error ends it."""
+    for kind in type(error).__mro__:
+        if kind in _CODES:
+            return _CODES[kind]
+    return CHECK_FAILED
+
+
+def print_json(document: Json) -> None:
+    """One JSON object on standard output; non-finite numbers are null, flagged beside it."""
+    print(json.dumps(finite(document), indent=2))
+
+
+def finite(value: Json) -> Json:
+    """`value` with each non-finite number null; every object that held one, itself or in its
+    lists, says so under `non_finite`: `{"value": null, "non_finite": {"value": "nan"}}`."""
+    if isinstance(value, Mapping):
+        flags: dict[str, Json] = {}
+        found = {str(key): _finite(item, str(key), flags) for key, item in value.items()}
+        return {**found, NON_FINITE: flags} if flags else found
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(item) for item in value]
+    return value
+
+
+def _finite(value: Json, path: str, flags: dict[str, Json]) -> Json:
+    if isinstance(value, float) and not math.isfinite(value):
+        flags[path] = str(value)
+        return None
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(item, f"{path}[{i}]", flags) for i, item in enumerate(value)]
+    return finite(value)
+
+
+def console() -> "Console":
+    """Standard output as rich sees it, taking no markup from any string it is given."""
+    from rich.console import Console
+
+    piped = None if sys.stdout.isatty() else 160
+    return Console(markup=False, highlight=False, emoji=False, width=piped, soft_wrap=False)
+
+
+def table(*columns: str, rows: Iterable[Sequence[str]], title: str = "") -> "Table":
+    """A table of safe strings. A column whose name starts with `>` is right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        made.add_column(
+            name.removeprefix(">"), justify="right" if name.startswith(">") else "left"
+        )
+    for row in rows:
+        made.add_row(*row)
+    return made
