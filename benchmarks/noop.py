@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -80,16 +81,31 @@ def growth(ended_s: Sequence[float]) -> Figures:
     return {"trials": len(ended_s), "early_ms": early, "late_ms": late, "ratio": late / early}
 
 
+def cpu_growth(run: Run) -> Figures:
+    """The worker's own processor time per trial, which another process's load hardly changes."""
+
+    def cost_ms(first: int, last: int) -> float:
+        within = [s for s in run.samples if run.ended_s[first] <= s.at_s <= run.ended_s[last]]
+        trials = bisect_left(run.ended_s, within[-1].at_s) - bisect_left(
+            run.ended_s, within[0].at_s
+        )
+        return (within[-1].cpu_s - within[0].cpu_s) / trials * 1e3
+
+    count = len(run.ended_s)
+    early, late = cost_ms(EARLY, EARLY + 3 * WINDOW), cost_ms(count - 1 - 3 * WINDOW, count - 1)
+    return {"cpu_early_ms": early, "cpu_late_ms": late, "cpu_ratio": late / early}
+
+
 def memory_growth(run: Run) -> Figures:
-    """Bytes per trial between one fifth of the study and its end, and the peak."""
-    first, last = run.ended_s[len(run.ended_s) // 5], run.ended_s[-1]
-    early = [rss for at, rss in run.rss if first <= at <= first + (last - first) / 10]
-    late = [rss for at, rss in run.rss if last - (last - first) / 10 <= at <= last]
-    if not early or not late:
-        return {"bytes_per_trial": None, "peak_bytes": None}
-    trials = len(run.ended_s) * 0.8 * 0.9  # between the middles of the two windows
+    """Bytes per trial over the study's second half (the first fills SQLite's bounded page
+    cache), and the peak."""
+    first, last = run.ended_s[len(run.ended_s) // 2], run.ended_s[-1]
+    tenth = (last - first) / 10
+    early = [s.rss_bytes for s in run.samples if first <= s.at_s <= first + tenth]
+    late = [s.rss_bytes for s in run.samples if last - tenth <= s.at_s <= last]
+    trials = len(run.ended_s) * 0.5 * 0.9  # between the middles of the two windows
     grown = statistics.median(late) - statistics.median(early)
-    return {"bytes_per_trial": grown / trials, "peak_bytes": max(rss for _, rss in run.rss)}
+    return {"bytes_per_trial": grown / trials, "peak_bytes": max(s.rss_bytes for s in run.samples)}
 
 
 class Bench:
@@ -166,7 +182,7 @@ class Bench:
 
     def growing(self, trials: int, peers: Sequence[Peer]) -> None:
         run = run_study(self.folder(), trials=trials)
-        self.record("ARL", "growth", {**growth(run.ended_s), **memory_growth(run)})
+        self.record("ARL", "growth", growth(run.ended_s) | cpu_growth(run) | memory_growth(run))
         for peer in peers:
             if peer.growth[0]:
                 measure = functools.partial(self.peer_growth, peer, *peer.growth)

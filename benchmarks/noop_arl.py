@@ -22,8 +22,15 @@ class Run:
 
     ended_s: list[float]
     """Wall clock, ascending."""
-    rss: list[tuple[float, int]] = field(default_factory=list)
-    """(wall clock, resident bytes of `arl run`)"""
+    samples: list["Sample"] = field(default_factory=list)
+    """Of the `arl run` process, ten a second."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    at_s: float
+    rss_bytes: int
+    cpu_s: float
 
 
 def write_study(folder: Path, *, trials: int, parallel: int) -> Path:
@@ -55,12 +62,14 @@ def write_study(folder: Path, *, trials: int, parallel: int) -> Path:
     return path
 
 
-def sample_rss(pid: int, into: list[tuple[float, int]], stop: threading.Event) -> None:
-    page = os.sysconf("SC_PAGE_SIZE")
+def watch(pid: int, into: list[Sample], stop: threading.Event) -> None:
+    page, tick = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
     while not stop.wait(0.1):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, IndexError):
             resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            into.append((time.time(), resident * page))
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            cpu_s = (int(fields[11]) + int(fields[12])) / tick
+            into.append(Sample(time.time(), resident * page, cpu_s))
 
 
 def run_study(folder: Path, *, trials: int, parallel: int = 1) -> Run:
@@ -80,7 +89,7 @@ def run_study(folder: Path, *, trials: int, parallel: int = 1) -> Run:
         process = subprocess.Popen(
             [str(ARL), "run", str(study), "--json"], env=environment, stdout=output, stderr=output
         )
-        watcher = threading.Thread(target=sample_rss, args=(process.pid, run.rss, stop))
+        watcher = threading.Thread(target=watch, args=(process.pid, run.samples, stop))
         watcher.start()
         code = process.wait()
         stop.set()
