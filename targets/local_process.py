@@ -77,15 +77,17 @@ class LocalProcessTarget:
 
     def launch(self, spec: AttemptSpec) -> str:
         """Start the attempt, or find the one of that name. Raises InvalidInput too."""
+        self._workspaces.lay_out(spec)
+        self._news.expect(spec.name)
+        started = False
         try:
-            return self._launch(spec)
-        except Refusal:
-            # Prepared before the machine restarted, or damaged; it never started, so begin anew.
-            self._workspaces.discard(spec.name)
-        try:
-            return self._launch(spec)
-        except Refusal as refusal:
+            started = self._link.call("launch", spec.name)["started"]
+        except Refusal as refusal:  # another controller discarded it just now
             raise Conflict(f"attempt {spec.name} cannot be launched: {refusal}") from refusal
+        finally:
+            if not started:  # running or ended already: its news may have been missed
+                self._news.forget(spec.name)
+        return spec.name
 
     def wait(self, handles: Collection[str], timeout_s: float) -> set[str]:
         return self._news.wait(handles, timeout_s)
@@ -152,7 +154,7 @@ class LocalProcessTarget:
         found = []
         for name in sorted(names):
             attempt = f"{self._root}/{layout.ATTEMPTS}/{name}"
-            if layout.is_name(name) and self._read_launch(attempt).get("owner") == owner:
+            if layout.is_name(name) and workspace.read_launch(attempt).get("owner") == owner:
                 running = self._find_exit(name) is None
                 found.append(Found(handle=name, name=name, running=running))
         return found
@@ -171,17 +173,6 @@ class LocalProcessTarget:
         self._news.close()
         self._link.close()
         self._workspaces.close()
-
-    def _launch(self, spec: AttemptSpec) -> str:
-        self._workspaces.lay_out(spec)
-        self._news.expect(spec.name)
-        started = False
-        try:
-            started = self._link.call("launch", spec.name)["started"]
-        finally:
-            if not started:  # running or ended already: its news may have been missed
-                self._news.forget(spec.name)
-        return spec.name
 
     def _directory(self, handle: str) -> str:
         if not layout.is_name(handle):
@@ -232,16 +223,8 @@ class LocalProcessTarget:
         )
 
     def _report_bytes(self, attempt: str) -> int:
-        value = self._read_launch(attempt).get("report_bytes")
+        value = workspace.read_launch(attempt).get("report_bytes")
         return value if isinstance(value, int) else _DEFAULT_REPORT_BYTES
-
-    def _read_launch(self, attempt: str) -> dict[str, object]:
-        try:
-            with open(f"{attempt}/{layout.LAUNCH}", "rb", buffering=0) as file:
-                launch = json.loads(file.read())
-        except (OSError, ValueError):
-            return {}
-        return launch if isinstance(launch, dict) else {}
 
     def _keep_log(self, handle: str, log: str, name: str) -> None:
         """Move the log's files to where they stay, under the attempt's name."""

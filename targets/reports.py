@@ -46,19 +46,18 @@ def read_reports(path: str, cursor: str, *, quota_bytes: int, ended: bool) -> Re
     if flag == _FULL:
         return Reports((), cursor, more=False, rejected=0)
     size, data = _read(path, offset, min(_PIECE_BYTES, quota_bytes - offset))
-    end = min(size, quota_bytes)
-    whole = _whole_lines(data, at_end=ended and offset + len(data) >= end)
+    is_over = size > quota_bytes
+    whole = _whole_lines(data, at_end=ended and not is_over and offset + len(data) >= size)
     skipping = flag == _SKIPPING
     values, used, rejected = _parse_lines(whole, skipping=skipping)
     if whole:
         flag = ""
     elif len(data) > LINE_BYTES:  # no newline in sight: drop it, and the rest when it comes
         used, flag, rejected = len(data), _SKIPPING, int(not skipping)
-    offset += used
-    if offset >= quota_bytes or (size > quota_bytes and not used):
-        return Reports(values, f"{offset}{_FULL}", more=False, rejected=rejected + (size > offset))
-    more = used > 0 and offset < end and (used < len(whole) or len(data) == _PIECE_BYTES)
-    return Reports(values, f"{offset}{flag}", more=more, rejected=rejected)
+    elif is_over and offset + len(data) >= quota_bytes:
+        flag, rejected = _FULL, 1
+    more = used > 0 and (used < len(whole) or len(data) == _PIECE_BYTES or is_over)
+    return Reports(values, f"{offset + used}{flag}", more=more, rejected=rejected)
 
 
 def _parse_cursor(cursor: str) -> tuple[int, str]:

@@ -19,7 +19,7 @@ OTHER: Final = b"other"
 
 _LOW_FILES: Final = 16
 """Descriptors below this number have a fixed meaning in a subreaper, /dev/null unless set."""
-_LOCK_PATIENCE_S: Final = 5.0
+_LOCK_PATIENCE_S: Final = 3.0
 _LOCK_RETRY_S: Final = 0.02
 
 

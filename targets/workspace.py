@@ -71,7 +71,9 @@ class Workspaces:
         _check_names(spec)
         final = f"{self._root}/{layout.ATTEMPTS}/{spec.name}"
         if os.path.lexists(final):
-            return
+            if not self._is_stale(final):
+                return
+            self.discard(spec.name)
         with disk_errors(f"preparing attempt {spec.name}"):
             draft = self._spares.take()
             try:
@@ -81,6 +83,14 @@ class Workspaces:
                 remove_tree(draft)
                 if not (isinstance(error, OSError) and error.errno in NOT_EMPTY):
                     raise  # else another one was faster
+
+    def _is_stale(self, attempt: str) -> bool:
+        """Whether it was never started, and was prepared before the machine restarted: a file
+        of it may not have reached the disk."""
+        if layout.read_record(attempt) is not None:
+            return False
+        launch = read_launch(attempt)
+        return launch.get("boot") != self._place["boot"]
 
     def discard(self, name: str) -> None:
         """Delete an attempt's directory: out of sight in one step, then file by file."""
@@ -240,6 +250,17 @@ def _params(final: str, spec: AttemptSpec) -> dict[str, Json]:
         "workspace": f"{final}/{layout.WORK}",
         "resume": inputs.get(contract.RESUME_DIR),
     }
+
+
+def read_launch(attempt: str) -> dict[str, Any]:
+    """The content of launch.json of the attempt in a directory; empty when there is none that
+    can be read."""
+    try:
+        with open(f"{attempt}/{layout.LAUNCH}", "rb", buffering=0) as file:
+            launch = json.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return launch if isinstance(launch, dict) else {}
 
 
 def _write(path: str, data: bytes) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ def python(code: str, **environment: str) -> Program:
     return Program(argv=argv, python=sys.executable, environment=environment)
 
 
-def attempt(program: Program | str, *, limits: Mapping[str, Any] | None = None, **more: Any) -> Any:
+def attempt(
+    program: Program | str, *, limits: Mapping[str, Any] | None = None, **more: Any
+) -> Any:
     """An AttemptSpec with a name of its own; a string is a shell script."""
     chosen = shell(program) if isinstance(program, str) else program
     given = Limits(**{"timeout_s": PATIENCE_S, "grace_s": 0.3, **(limits or {})})
@@ -149,6 +151,3 @@ def end_supervisor(root: Path) -> None:
     connection.close()
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: not is_alive(pid), "the supervisor leaves")
-
-
-renamed = replace

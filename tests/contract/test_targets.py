@@ -327,7 +327,8 @@ def test_inputs_are_linked_copied_and_named_as_the_spec_says(
         argv=(
             "/bin/sh",
             "-c",
-            'cat rows; {data}/tool "$1"; cat "$ARL_INPUTS/data/rows" "$EXTRA"; echo x >> rows; pwd',
+            'cat rows; {data}/tool "$1"; cat "$ARL_INPUTS/data/rows" "$EXTRA"; '
+            "echo x >> rows; pwd",
             "sh",
             "{unknown} {python}",
         ),
