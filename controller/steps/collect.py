@@ -20,7 +20,8 @@ CAUSES: Final = {
     ExitCause.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
     ExitCause.LAUNCH_FAILED: Reason.LAUNCH_FAILED,
     ExitCause.LOST: Reason.ATTEMPT_LOST,
-    ExitCause.KILLED: Reason.CANCELLED_BY_OPERATOR,
+    # We end attempts for a reason we know; one that nobody here asked for was lost.
+    ExitCause.KILLED: Reason.ATTEMPT_LOST,
 }
 LOG_TAIL_BYTES: Final = 600
 
@@ -50,7 +51,7 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     exited = attempt.exited
     if exited is None:
         raise ValueError(f"{attempt.id} is exited without an exit")
-    if _was_stopped(attempt, exited):
+    if _was_stopped(ctx, attempt, exited):
         reason = attempt.stop_asked or Reason.PRUNED_MEDIAN
         ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, "stopped as asked")
         ctx.end_trial(trial, TrialState.PRUNED, reason, _pruned_at(trial))
@@ -63,11 +64,14 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         fail_attempt(ctx, trial, attempt, failure, describe(ctx, attempt, exited))
 
 
-def _was_stopped(attempt: LiveAttempt, exited: e.AttemptExited) -> bool:
+def _was_stopped(ctx: StepContext, attempt: LiveAttempt, exited: e.AttemptExited) -> bool:
+    """Whether the attempt ended because pruning asked it to, in time or by force; what a worker
+    that died in between had asked for shows in how the attempt ended."""
     if exited.cause == ExitCause.STOPPED:
         return True
-    # Asked to stop but had to be ended: the pruning decision stands all the same.
-    return attempt.stop_asked is not None and exited.exit_code != 0
+    if attempt.stop_asked is not None:
+        return exited.exit_code != 0
+    return exited.cause == ExitCause.KILLED and ctx.view.spec.pruning.name != "none"
 
 
 def _pruned_at(trial: LiveTrial) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.steps import replay
+from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
-from controller.steps.propose import NewTrial, add_trial
+from controller.steps.propose import NewTrial, add_trial, cancel_waiting
 from ledger import entries as e
 from ledger.digests import derive_seed
 from ledger.errors import ArlError, Conflict, InvalidInput
@@ -85,6 +86,9 @@ def _pause(ctx: StepContext, command: Command) -> None:
 
 def _resume(ctx: StepContext, command: Command) -> None:
     study = ctx.view.study
+    gone = command.arguments.get("host_gone")
+    if gone is not None:
+        _give_up_host(ctx, str(gone), command.actor)
     if study.state is StudyState.PAUSED and study.paused_from is not None:
         ctx.move(study.paused_from, detail=f"resumed by {command.actor}")
     elif study.state in STUDY_TERMINAL:
@@ -94,12 +98,27 @@ def _resume(ctx: StepContext, command: Command) -> None:
         )
 
 
+def _give_up_host(ctx: StepContext, host: str, actor: str) -> None:
+    """Attempts on a host that the operator says is gone are lost, and tried again elsewhere."""
+    if host == ctx.settings.host:
+        raise Conflict(f"resume: host_gone: {host!r} is this host, and its worker is running")
+    for attempt in ctx.view.attempts():
+        trial = ctx.view.live.get(attempt.trial_id or "")
+        if attempt.host != host:
+            continue
+        if trial is None:
+            ctx.end_attempt(attempt, AttemptState.LOST, Reason.HOST_GONE, f"said {actor}")
+        else:
+            fail_attempt(ctx, trial, attempt, Reason.HOST_GONE, f"{host} is gone, said {actor}")
+
+
 def _stop(ctx: StepContext, command: Command) -> None:
     study = ctx.view.study
     if study.state is StudyState.PAUSED and study.paused_from is not None:
         ctx.move(study.paused_from)
     if ctx.view.study.state is not StudyState.RUNNING:
         raise Conflict(f"study {study.name} is {study.state}; only a running study can be stopped")
+    cancel_waiting(ctx, Reason.STOPPED_BY_OPERATOR)
     detail = f"stopped by {command.actor}; running trials finish, nothing is replayed"
     ctx.move(StudyState.DRAINING, Reason.STOPPED_BY_OPERATOR, detail)
 

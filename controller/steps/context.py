@@ -163,6 +163,10 @@ class StepContext:
         """Give a finished trial's resources back."""
         self.capacity.pool = self.capacity.pool.without(trial.id)
 
+    def is_here(self, attempt: LiveAttempt) -> bool:
+        """Whether this worker can reach the attempt: local ones belong to their host."""
+        return attempt.host == self.settings.host
+
     def release_later(self, attempt: LiveAttempt) -> None:
         """Delete what an ended attempt left, once its outcome is committed."""
         handle = attempt.handle or attempt.name

@@ -12,7 +12,7 @@ from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
 from ledger import entries as e
 from ledger.errors import BudgetExceeded
-from ledger.records import AttemptKind, Resource, Split, TrialKind
+from ledger.records import AttemptKind, Resource, Split
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from targets.protocol import AttemptSpec
 
@@ -20,7 +20,7 @@ from targets.protocol import AttemptSpec
 def start(ctx: StepContext) -> None:
     """Start every committed intent that is not running yet."""
     for attempt in ctx.view.attempts():
-        if attempt.state is AttemptState.LAUNCHING and attempt.committed:
+        if attempt.state is AttemptState.LAUNCHING and attempt.committed and ctx.is_here(attempt):
             _start(ctx, attempt)
 
 
@@ -58,20 +58,13 @@ def plan(ctx: StepContext) -> None:
 
 def _plan_next(ctx: StepContext, trial: LiveTrial) -> None:
     if trial.state in (TrialState.PROPOSED, TrialState.RUNNING):
-        if trial.state is TrialState.PROPOSED and _is_held(ctx, trial):
-            return
+        if trial.state is TrialState.PROPOSED and ctx.view.study.state is StudyState.PAUSED:
+            return  # a pause holds back what has not started; the rest goes on
         if _admit(ctx, trial):
             _intend(ctx, trial, AttemptKind.TRAIN, None)
     elif trial.state is TrialState.EVALUATING and ctx.bundle is not None and _admit(ctx, trial):
         split = next(s for s in trial.splits if s not in trial.scores)
         _intend(ctx, trial, AttemptKind.EVALUATE, split)
-
-
-def _is_held(ctx: StepContext, trial: LiveTrial) -> bool:
-    """A pause holds back new trials; a drain does so for search trials only."""
-    if ctx.view.study.state is StudyState.DRAINING:
-        return trial.kind is TrialKind.SEARCH
-    return ctx.view.study.state is StudyState.PAUSED
 
 
 def _admit(ctx: StepContext, trial: LiveTrial) -> bool:

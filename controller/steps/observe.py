@@ -18,7 +18,9 @@ MAX_READS: Final = 64
 def run(ctx: StepContext) -> None:
     for attempt in ctx.view.attempts():
         handle = attempt.handle
-        if attempt.state is AttemptState.RUNNING and handle is not None and handle in ctx.news:
+        if attempt.state is not AttemptState.RUNNING or handle is None:
+            continue
+        if handle in ctx.news and ctx.is_here(attempt):
             ctx.news.discard(handle)
             _observe(ctx, attempt, handle)
 

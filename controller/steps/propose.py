@@ -1,6 +1,7 @@
 """Proposed: turns free slots into trials: the baseline pool first, then the proposer's ideas."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from controller.decisions.budgets import may_admit
 from controller.decisions.slots import free_slots
@@ -11,8 +12,20 @@ from controller.steps.view import LiveTrial, StudyView
 from ledger import entries as e
 from ledger.digests import candidate_digest, derive_seed, sha256_hex
 from ledger.records import Params, Proposal, Split, TrialKind
-from ledger.states import Reason, StudyState
+from ledger.states import Reason, StudyState, TrialState
 from proposers.host import ask
+
+SPENT: Final = frozenset(
+    {
+        Reason.SPACE_EXHAUSTED,
+        Reason.BUDGET_TRIALS,
+        Reason.BUDGET_WALL_TIME,
+        Reason.BUDGET_GPU_HOURS,
+        Reason.BUDGET_LLM_TOKENS,
+        Reason.BUDGET_LLM_COST,
+    }
+)
+"""Reasons to propose no more that leave what is proposed its turn: it is paid for."""
 
 
 def run(ctx: StepContext) -> None:
@@ -59,8 +72,19 @@ def _stops(ctx: StepContext) -> bool:
     stop = decide_stop(read_progress(ctx), ctx.view.spec)
     if stop is None:
         return False
+    if stop.reason not in SPENT:
+        cancel_waiting(ctx, stop.reason)
     ctx.move(StudyState.DRAINING, stop.reason, stop.detail)
     return True
+
+
+def cancel_waiting(ctx: StepContext, reason: Reason) -> None:
+    """End the search trials that wait for a place to run and never started."""
+    for trial in list(ctx.view.live.values()):
+        if trial.state is TrialState.PROPOSED and trial.attempt is None:
+            ctx.end_trial(
+                trial, TrialState.CANCELLED, reason, "the search ended before it started"
+            )
 
 
 def _propose_baseline(ctx: StepContext) -> None:
