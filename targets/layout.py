@@ -15,6 +15,7 @@ Below the target's root:
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -53,6 +54,8 @@ NAME_RULE: Final = "1 to 128 letters, digits, '.', '_' or '-', the first not a '
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _RECORD_BYTES = 64 * 1024
+_FULL_DISK_TRIES = 120
+_FULL_DISK_RETRY_S = 0.5
 
 Fact = dict[str, Any]
 """One line of a record; keys are those of the facts below."""
@@ -107,6 +110,19 @@ def append_fact(descriptor: int, fact: Fact) -> None:
     It starts with a newline so that a line cut off by a full disk spoils none but itself.
     """
     os.write(descriptor, f"\n{json.dumps(fact)}\n".encode())
+
+
+def append_fact_surely(descriptor: int, fact: Fact) -> None:
+    """The same, waiting up to a minute for space on a full disk (rare: the record has a block
+    of its own already). Raises OSError when there is none by then."""
+    for tries_left in reversed(range(_FULL_DISK_TRIES)):
+        try:
+            append_fact(descriptor, fact)
+            return
+        except OSError:
+            if not tries_left:
+                raise
+            time.sleep(_FULL_DISK_RETRY_S)
 
 
 def read_record(attempt: str) -> Fact | None:

@@ -11,6 +11,7 @@ from typing import Final
 from inner_trials.contract import SCORE_BYTES
 from ledger.errors import Conflict, InvalidInput
 from targets import layout, program_log, workspace
+from targets.disk_errors import disk_errors
 from targets.news import News
 from targets.protocol import (
     AttemptSpec,
@@ -25,7 +26,6 @@ from targets.protocol import (
 from targets.reports import read_reports
 from targets.supervisor_link import CommandLink, Refusal
 
-_DEFAULT_REPORT_BYTES: Final = 64 * 1024 * 1024
 _FINGERPRINT_PATIENCE_S: Final = 120.0
 _FINGERPRINT: Final = """
 import json, platform, sys
@@ -65,19 +65,21 @@ class LocalProcessTarget:
         self.host = host
         self._root = os.path.abspath(root)
         self._boot = layout.boot_id()
-        with workspace.disk_errors(f"making {self._root}"):
+        with disk_errors(f"making {self._root}"):
             os.makedirs(self._root, exist_ok=True)
             for part in (layout.ATTEMPTS, layout.LOGS, layout.TRASH):
                 os.makedirs(f"{self._root}/{part}", mode=0o700, exist_ok=True)
         self._workspaces = workspace.Workspaces(self._root, store, host=host, boot=self._boot)
         self._link = CommandLink(self._root)
         self._news = News(self._root)
+        self._report_bytes: dict[str, int] = {}
         self._fingerprints: dict[str, str] = {}
         self._fingerprinting = threading.Lock()
 
     def launch(self, spec: AttemptSpec) -> str:
         """Start the attempt, or find the one of that name. Raises InvalidInput too."""
         self._workspaces.lay_out(spec)
+        self._report_bytes[spec.name] = spec.limits.report_bytes
         self._news.expect(spec.name)
         started = False
         try:
@@ -101,7 +103,7 @@ class LocalProcessTarget:
         reports = read_reports(
             f"{attempt}/{layout.REPORTS}",
             cursor,
-            quota_bytes=self._report_bytes(attempt),
+            quota_bytes=self._report_quota(handle),
             ended=ended is not None,
         )
         return Observation(
@@ -148,6 +150,7 @@ class LocalProcessTarget:
                 self._keep_log(handle, f"{attempt}/{name}", name)
             self._workspaces.discard(handle)
         self._news.forget(handle)
+        self._report_bytes.pop(handle, None)
 
     def list_owned(self, owner: str) -> Sequence[Found]:
         names = os.listdir(f"{self._root}/{layout.ATTEMPTS}")
@@ -222,9 +225,13 @@ class LocalProcessTarget:
             max_rss_bytes=ended.get("max_rss_bytes", 0),
         )
 
-    def _report_bytes(self, attempt: str) -> int:
-        value = workspace.read_launch(attempt).get("report_bytes")
-        return value if isinstance(value, int) else _DEFAULT_REPORT_BYTES
+    def _report_quota(self, handle: str) -> int:
+        if handle not in self._report_bytes:  # launched by an earlier process, or never
+            quota = workspace.read_launch(self._directory(handle)).get("report_bytes")
+            if not isinstance(quota, int):
+                return 0
+            self._report_bytes[handle] = quota
+        return self._report_bytes[handle]
 
     def _keep_log(self, handle: str, log: str, name: str) -> None:
         """Move the log's files to where they stay, under the attempt's name."""

@@ -47,7 +47,8 @@ class News:
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()
-        os.eventfd_write(self._bell, 1)
+            if self._bell >= 0:
+                os.eventfd_write(self._bell, 1)
 
     def expect(self, name: str) -> None:
         """From now on nothing about this attempt can be missed: it is about to be launched, or
@@ -69,9 +70,12 @@ class News:
                 names.discard(name)
 
     def close(self) -> None:
+        """No other thread may be waiting any more."""
         with self._changed:
             self._disconnect()
-        self.interrupt()
+            if self._bell >= 0:
+                os.close(self._bell)
+                self._bell = -1
 
     def _subscribe(self) -> None:
         if self._connection is None:

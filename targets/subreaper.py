@@ -6,7 +6,6 @@ used again for the next one when the last was short: nothing of an attempt is le
 Standard library only, and nothing is imported after the fork.
 """
 
-import errno
 import json
 import os
 import select
@@ -41,8 +40,6 @@ _MESSAGE_BYTES: Final = 4096
 _DURABLE_FROM_S: Final = 1.0
 """From this wall time on an ending is synced to disk: a shorter attempt is cheaper to redo."""
 _ATTEMPTS_EACH: Final = 1000
-_RECORD_TRIES: Final = 120
-_RECORD_RETRY_S: Final = 0.5
 _LONGEST_POLL_S: Final = 3600.0
 _NEVER: Final = float("inf")
 
@@ -277,19 +274,7 @@ class Attempt:
             "max_rss_bytes": self._max_rss_bytes,
             "boot": self._boot,
         }
-        _append_surely(self._record_fd, {"exit": exit_fact})
-
-
-def _append_surely(descriptor: int, fact: layout.Fact) -> None:
-    """Record the end even if the disk is full for a while (it fits the record's own block, so
-    that is rare); when it stays full, the supervisor finds no end and says lost."""
-    for _ in range(_RECORD_TRIES):
-        try:
-            layout.append_fact(descriptor, fact)
-            return
-        except OSError:
-            time.sleep(_RECORD_RETRY_S)
-    raise OSError(errno.ENOSPC, "no space for the attempt's record")
+        layout.append_fact_surely(self._record_fd, {"exit": exit_fact})
 
 
 def _signal_text(status: int | None) -> str:

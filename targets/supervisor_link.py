@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from ledger.errors import DiskFull, InvalidInput, TargetUnavailable
 from targets import layout
+from targets.disk_errors import disk_errors
 
 _START_PATIENCE_S: Final = 60.0
-_ANSWER_PATIENCE_S: Final = 60.0
+_ANSWER_PATIENCE_S: Final = 15.0
 _TRIES: Final = 5
 _PACKAGES: Final = str(Path(__file__).resolve().parents[1])
 _START: Final = (
@@ -95,7 +96,8 @@ def connect(root: str) -> Connection:
             trouble = str(error)
             if attempt:
                 time.sleep(0.02 * attempt)
-            _start_supervisor(root)
+            with disk_errors(f"starting the supervisor of {root}"):
+                _start_supervisor(root)
         except OSError as error:
             raise TargetUnavailable(f"supervisor of {root}: {error}") from error
         else:

@@ -1,19 +1,18 @@
 """An attempt's directory: laid out before it is launched, deleted after it was collected."""
 
-import errno
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from inner_trials import contract
-from ledger.errors import DiskFull, InvalidInput
+from ledger.errors import InvalidInput
 from ledger.records import AttemptKind, Json
 from targets import layout
+from targets.disk_errors import disk_errors
 from targets.protocol import AttemptSpec, Program
 from targets.spares import NOT_EMPTY, Spares, remove_tree
 
@@ -40,17 +39,6 @@ class Store(Protocol):
     def copy_tree(self, tree: str, destination: Path) -> None:
         """A private writable copy."""
         ...
-
-
-@contextmanager
-def disk_errors(doing: str) -> Iterator[None]:
-    """Turn `no space left` into DiskFull."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space left while {doing}; free some and it goes on") from error
-        raise
 
 
 class Workspaces:

@@ -353,6 +353,73 @@ def test_what_a_dead_controller_left_half_made_is_swept(
     assert [p.name for p in trash.iterdir()] == kept
 
 
+def test_a_supervisor_loads_little_and_nothing_outside_the_standard_library() -> None:
+    code = (
+        "import sys; sys.path.append(sys.argv[1]); import targets.supervisor_start; "
+        "print(*sys.modules); print(open('/proc/self/statm').read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules, statm = done.stdout.splitlines()[:2]
+    roots = {name.partition(".")[0] for name in modules.split()}
+    assert roots - sys.stdlib_module_names - {"__main__"} == {"targets", "inner_trials"}
+    assert not roots & {
+        "asyncio",
+        "subprocess",
+        "threading",
+        "logging",
+        "hashlib",
+        "typing_extensions",
+    }
+    resident_bytes = int(statm.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert resident_bytes < 20 * 1024 * 1024, "every fork copies its page tables"
+
+
+def test_a_supervisor_that_does_not_answer_is_unavailable(
+    target: LocalProcessTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(target, "exit 0")
+    pid = supervisor_pid(target)
+    monkeypatch.setattr("targets.supervisor_link._ANSWER_PATIENCE_S", 0.2)
+    other = LocalProcessTarget(Path(target._root), target._workspaces._store, host="here")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(TargetUnavailable, match="supervisor of"):
+            other.launch(attempt("exit 0"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        other.close()
+
+
+def test_an_idle_subreaper_is_used_again_and_one_that_died_is_replaced(
+    target: LocalProcessTarget,
+) -> None:
+    first, second = run(target, "exit 0").handle, run(target, "exit 0").handle
+    pid = subreaper_pid(target, first)
+    assert subreaper_pid(target, second) == pid
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid), "it dies")
+    third = run(target, "exit 3")
+    assert third.exit.code == 3
+    assert subreaper_pid(target, third.handle) != pid
+
+
+def test_a_request_meant_for_an_ended_attempt_never_hits_the_next(
+    target: LocalProcessTarget,
+) -> None:
+    """The next one may run below the same subreaper."""
+    for _ in range(30):
+        racing = target.launch(attempt("exit 0"))
+        target.kill(racing)
+        following = target.launch(attempt("sleep 0.02; exit 5"))
+        assert finish(target, racing).exit.cause in (ExitCause.EXITED, ExitCause.KILLED)
+        assert finish(target, following).exit.code == 5
+
+
 def test_the_watchdogs_of_children_find_them_without_the_kernels_list(tmp_path: Path) -> None:
     child = subprocess.Popen(["/bin/sleep", "30"])
     try:
