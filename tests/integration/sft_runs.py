@@ -49,6 +49,7 @@ def start(
     task: Path,
     *,
     seed: int = 0,
+    base: Path | None = None,
     resume: Path | None = None,
     **options: object,
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
@@ -63,7 +64,7 @@ def start(
         "seed": seed,
         "options": {**OPTIONS, **options},
         "parameters": {},
-        "inputs": {"base": str(task / "base"), "train": str(task / "data")},
+        "inputs": {"base": str(base or task / "base"), "train": str(task / "data")},
         "output": str(directory / "output"),
         "workspace": str(workspace),
         "resume": None if resume is None else str(resume),

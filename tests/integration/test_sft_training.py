@@ -13,7 +13,7 @@ pytestmark = pytest.mark.train
 
 LORA = {
     "parameterization": "lora",
-    "learning_rate": 5e-3,
+    "learning_rate": 2e-3,
     "lora_dropout": 0.05,
     "keep_adapter": True,
     "save_every": 5,
@@ -33,31 +33,31 @@ def full(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
 
 
 @pytest.fixture(scope="module")
-def lora(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
-    return sft_runs.train(tmp_path_factory.mktemp("lora") / "a", task, **LORA)
+def lora(tmp_path_factory: pytest.TempPathFactory, task: Path, full: Trial) -> Trial:
+    """An adapter on what full training made: random weights are nothing to adapt."""
+    return sft_runs.train(tmp_path_factory.mktemp("lora") / "a", task, base=full.model, **LORA)
 
 
 @pytest.fixture(scope="module")
-def base_score(tmp_path_factory: pytest.TempPathFactory, task: Path) -> float:
-    return sft_runs.exact_match(tmp_path_factory.mktemp("base") / "a", task / "base", task)
-
-
-def falls(values: dict[int, float], *, to: float = 0.5) -> bool:
-    return values[60] < to * values[10]
+def full_score(tmp_path_factory: pytest.TempPathFactory, task: Path, full: Trial) -> float:
+    return sft_runs.exact_match(tmp_path_factory.mktemp("score") / "a", full.model, task)
 
 
 def test_full_training_lowers_the_loss_and_raises_exact_match(
-    full: Trial, base_score: float, task: Path, tmp_path: Path
+    full: Trial, full_score: float, task: Path, tmp_path: Path
 ) -> None:
-    assert falls(full.values("train/loss"))
-    assert sft_runs.exact_match(tmp_path / "score", full.model, task) > base_score + 0.2
+    losses = full.values("train/loss")
+    assert losses[60] < 0.5 * losses[10]
+    base_score = sft_runs.exact_match(tmp_path / "base", task / "base", task)
+    assert full_score > base_score + 0.3
 
 
 def test_lora_lowers_the_loss_and_its_merged_weights_raise_exact_match(
-    lora: Trial, base_score: float, task: Path, tmp_path: Path
+    lora: Trial, full_score: float, task: Path, tmp_path: Path
 ) -> None:
-    assert falls(lora.values("train/loss"), to=0.7)
-    assert sft_runs.exact_match(tmp_path / "score", lora.model, task) > base_score + 0.1
+    losses = lora.values("train/loss")
+    assert losses[60] < 0.7 * losses[10]
+    assert sft_runs.exact_match(tmp_path / "lora", lora.model, task) > full_score + 0.1
 
 
 def test_the_model_is_plain_weights_with_the_adapter_beside_when_asked(
@@ -100,9 +100,9 @@ def test_a_stop_leaves_model_and_checkpoint_and_the_resumed_run_ends_bitwise_equ
 
 
 def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
-    lora: Trial, task: Path, tmp_path: Path
+    full: Trial, lora: Trial, task: Path, tmp_path: Path
 ) -> None:
-    killed, process = sft_runs.start(tmp_path / "killed", task, **LORA)
+    killed, process = sft_runs.start(tmp_path / "killed", task, base=full.model, **LORA)
     deadline = time.monotonic() + 60
     while not list(killed.resume.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -110,6 +110,7 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
     process.communicate()
     assert list(killed.resume.glob("checkpoint-*")), "it never saved"
     assert not (killed.model / "model.safetensors").exists(), "it was killed too late"
-    resumed = sft_runs.train(tmp_path / "resumed", task, resume=killed.resume, **LORA)
-    assert min(resumed.values("train/loss")) > 0
+    resumed = sft_runs.train(
+        tmp_path / "resumed", task, base=full.model, resume=killed.resume, **LORA
+    )
     assert resumed.weights_digest() == lora.weights_digest()
