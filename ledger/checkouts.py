@@ -2,7 +2,6 @@
 
 import errno
 import os
-import uuid
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +33,7 @@ class Checkouts:
                 _remove_strays(final, manifest)
                 return final
             self._discard(final)
-        temporary = self._objects.incoming / uuid.uuid4().hex
+        temporary = self._objects.new_incoming()
         try:
             with disk_full_at(self._objects.root):
                 self._fill(temporary, manifest)
@@ -77,7 +76,7 @@ class Checkouts:
 
     def _discard(self, checkout: Path) -> None:
         """Take a damaged checkout out of the way in one step, then delete it."""
-        away = self._objects.incoming / uuid.uuid4().hex
+        away = self._objects.new_incoming()
         try:
             checkout.chmod(0o755)
             os.rename(checkout, away)

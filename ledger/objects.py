@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ STORED_MTIME_NS: Final = 10**9
 
 _KNOWN_LIMIT: Final = 1024
 _SWEEP_AGE_S: Final = 86_400.0
+"""Of what processes elsewhere left: whether those live cannot be seen from here."""
 
 
 class ObjectStore:
@@ -30,7 +32,13 @@ class ObjectStore:
         for directory in (self._objects, self.incoming):
             directory.mkdir(parents=True, exist_ok=True)
         self._known: dict[str, None] = {}
+        self._writer = f"{_here()}-{os.getpid()}-{_started(os.getpid())}"
         self._sweep()
+
+    def new_incoming(self) -> Path:
+        """A path in `incoming/` that nobody else uses; its name says which process writes it, so
+        that what a killed one left is told from what a live one is still writing."""
+        return self.incoming / f"{self._writer}-{uuid.uuid4().hex}"
 
     def path(self, digest: str) -> Path:
         """Where content with this digest is kept. Raises NotFound for what is no digest."""
@@ -100,7 +108,7 @@ class ObjectStore:
     @contextmanager
     def _incoming_file(self) -> Iterator[tuple[int, Path]]:
         """A new file beside the store; whatever was not kept is gone afterwards."""
-        temporary = self.incoming / uuid.uuid4().hex
+        temporary = self.new_incoming()
         with disk_full_at(self.root):
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
@@ -127,12 +135,35 @@ class ObjectStore:
         self._known[digest] = None
 
     def _sweep(self) -> None:
-        """Delete what killed processes left half written, once nobody can be writing it."""
+        """Delete what processes that are gone left half written."""
         oldest = time.time() - _SWEEP_AGE_S
         for path in self.incoming.iterdir():
+            place, _, rest = path.name.partition("-")
+            pid, _, rest = rest.partition("-")
             try:
-                old = path.lstat().st_mtime < oldest
+                if place == _here():
+                    left = _started(pid) != rest.partition("-")[0]
+                else:
+                    left = path.lstat().st_mtime < oldest
             except FileNotFoundError:
                 continue
-            if old:
+            if left:
                 remove_tree(path)
+
+
+@cache
+def _here() -> str:
+    """Names the set of processes among which a pid means something: this boot of this machine,
+    and in it this container."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    return sha256_hex((boot + os.readlink("/proc/self/ns/pid")).encode())[:16]
+
+
+def _started(pid: int | str) -> str:
+    """When a live process started, in clock ticks since boot; empty when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in ("Z", "X") else fields[19]

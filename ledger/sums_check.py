@@ -76,12 +76,27 @@ def artifact_findings(
     session: ReadSession, store: ArtifactStore, say: Callable[[str], None]
 ) -> Iterator[Finding]:
     """Trees that the ledger refers to and the store lacks or holds damaged."""
-    for tree, where in _referenced_trees(session):
+    trees = dict(_referenced_trees(session))
+    bundles = select(STUDIES.c.bundle_digest, STUDIES.c.id).where(STUDIES.c.bundle_digest != "")
+    for digest, study_id in dict(session.connection.execute(bundles).tuples().all()).items():
+        where = f"studies {study_id} bundle"
+        say(f"bundle {digest}")
+        try:
+            trees.update(dict.fromkeys(_trees_of_bundle(store, digest), where))
+        except (ArtifactCorrupt, NotFound) as error:
+            yield Finding(where, str(error))
+    for tree, where in trees.items():
         say(f"artifact {tree}")
         try:
             store.verify(tree)
         except (ArtifactCorrupt, NotFound) as error:
             yield Finding(where, str(error))
+
+
+def _trees_of_bundle(store: ArtifactStore, digest: str) -> list[str]:
+    """A bundle is a document that names its code and its splits by tree digest."""
+    document = json.loads(store.read_bytes(digest))
+    return [document["code"], *document["splits"].values()]
 
 
 def _referenced_trees(session: ReadSession) -> Iterator[tuple[str, str]]:
@@ -90,7 +105,6 @@ def _referenced_trees(session: ReadSession) -> Iterator[tuple[str, str]]:
     references = union(
         select(ARTIFACTS.c.digest, literal("artifacts ") + ARTIFACTS.c.attempt_id),
         select(EVALUATIONS.c.artifact_digest, literal("evaluations ") + EVALUATIONS.c.trial_id),
-        select(STUDIES.c.bundle_digest, literal("studies ") + STUDIES.c.id),
         select(CANDIDATES.c.source_digest, literal("candidates ") + CANDIDATES.c.id),
     )
     for digest, where in session.connection.execute(references):

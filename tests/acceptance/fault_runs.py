@@ -1,0 +1,153 @@
+"""Kills one run of the study at one point, lets a fresh process finish it, and judges that."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance import fault_points, fault_study, forked, promises
+from tests.acceptance.fault_points import Point
+from tests.acceptance.shell_study import open_service
+from tests.target_runs import end_supervisor
+
+TRIES = 8
+"""How often a run that did not come by its point (a matter of timing) is repeated."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of one kill."""
+
+    point: Point
+    reached: bool = False
+    broken: list[str] = field(default_factory=list)
+    recovery_s: float | None = None
+    tries: int = 0
+
+
+def record(base: Path, name: str) -> tuple[list[Point], list[str], dict[str, Any]]:
+    """One run without a fault: its points in order, changes that no wrapper saw, its outcome."""
+    home = base / name
+    home.mkdir()
+
+    def whole() -> None:
+        fault_study.hasten()
+        fault_points.install(None, home / "journal")
+        fault_study.live_through(home, base)
+
+    code = forked.run(whole, home / "output")
+    assert code == 0, (home / "output").read_text()
+    judged = _judge(home, None)
+    assert judged["broken"] == [], judged["broken"]
+    points, missed = fault_points.read_journal(home / "journal")
+    shutil.rmtree(home)
+    return points, missed, judged["outcome"]
+
+
+def kill_and_recover(base: Path, point: Point, reference: dict[str, Any]) -> Verdict:
+    """The verdict on one point."""
+    verdict = Verdict(point)
+    while not verdict.reached and verdict.tries < TRIES:
+        verdict.tries += 1
+        home = base / f"run-{os.getpid()}-{time.monotonic_ns()}"
+        home.mkdir()
+        verdict.reached = _die_at(home, base, point)
+        if verdict.reached:
+            verdict.broken += _recover(home, base, reference, verdict)
+        else:
+            end_supervisor(home / ".arl" / "local")
+        if not verdict.broken:
+            shutil.rmtree(home)
+    return verdict
+
+
+def _die_at(home: Path, base: Path, point: Point) -> bool:
+    """Run until the point; whether the process died there, by its own SIGKILL."""
+
+    def doomed() -> None:
+        fault_study.hasten()
+        fault_points.install(point, home / "journal")
+        fault_study.live_through(home, base)
+
+    code = forked.run(doomed, home / "output")
+    points, _ = fault_points.read_journal(home / "journal")
+    if code == -signal.SIGKILL and points[-1] == point:
+        return True
+    assert code == 0, f"{code}\n{(home / 'output').read_text()}"
+    return False
+
+
+def _recover(home: Path, base: Path, reference: dict[str, Any], verdict: Verdict) -> list[str]:
+    started_at = fault_study.now()
+
+    def recovering() -> None:
+        fault_study.hasten()
+        fault_study.live_through(home, base)
+
+    try:
+        code = forked.run(recovering, home / "output")
+    except TimeoutError as error:
+        return [f"L: the recovery hangs: {error}: {(home / 'output').read_text()[-4000:]}"]
+    said = (home / "output").read_text()
+    if code != 0 or "Traceback" in said:
+        return [f"L: the recovery ended with {code}: {said[-4000:]}"]
+    judged = _judge(home, started_at)
+    verdict.recovery_s = judged["recovery_s"]
+    return [*judged["broken"], *promises.differences(judged["outcome"], reference)]
+
+
+def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
+    """In a process of its own, so that this one never has a ledger open when it forks."""
+
+    def judging() -> None:
+        ran = (home / "ran").read_text().split()
+        service = open_service(home)
+        broken = promises.broken(service, fault_study.STUDY_ID, ran)
+        with service.ledger.read() as session:
+            outcome = promises.outcome(session, fault_study.STUDY_ID)
+        recovery_s = None
+        if started_at is not None:
+            recovery_s = fault_study.recovery_s(service, started_at)
+        service.close()
+        end_supervisor(home / ".arl" / "local")
+        found = {"broken": broken, "outcome": outcome, "recovery_s": recovery_s}
+        (home / "judged").write_text(json.dumps(found))
+
+    code = forked.run(judging, home / "output")
+    assert code == 0, (home / "output").read_text()
+    judged: dict[str, Any] = json.loads((home / "judged").read_text())
+    return judged
+
+
+def kill_at_each(
+    base: Path, points: Sequence[Point], reference: dict[str, Any], *, lanes: int
+) -> list[Verdict]:
+    """Every point's verdict; `lanes` runs go on at once."""
+    pids = []
+    for lane in range(lanes):
+        results = base / f"verdicts-{lane}"
+        mine = points[lane::lanes]
+
+        def work(mine: Sequence[Point] = mine, results: Path = results) -> None:
+            with results.open("w") as file:
+                for point in mine:
+                    verdict = kill_and_recover(base, point, reference)
+                    file.write(json.dumps(asdict(verdict)) + "\n")
+                    file.flush()
+
+        pids.append(forked.fork(work, base / f"lane-{lane}", watched=False))
+    codes = [forked.join(pid, patience_s=6 * 3600.0) for pid in pids]
+    said = "".join((base / f"lane-{lane}").read_text() for lane in range(lanes))
+    assert codes == [0] * lanes, said
+    found = []
+    for lane in range(lanes):
+        for line in (base / f"verdicts-{lane}").read_text().splitlines():
+            document = json.loads(line)
+            document["point"] = Point(**document["point"])
+            found.append(Verdict(**document))
+    return found

@@ -1,0 +1,123 @@
+"""`kill -9` of the controller at every numbered fault point loses nothing and repeats nothing."""
+
+import json
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.fault_points import Point
+from tests.acceptance.fault_runs import Verdict, kill_at_each, record
+
+RECOVERY_LIMIT_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[Path]:
+    """In memory where possible: a killed process loses nothing of it, and a thousand runs fit."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    directory = Path(tempfile.mkdtemp(prefix="arl-faults-", dir=place))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def recorded(base: Path) -> tuple[list[Point], list[str], dict[str, Any]]:
+    return record(base, "reference")
+
+
+def ends(points: Sequence[Point]) -> list[Point]:
+    """Each identity's first and last occurrence, in the order of first reaching them."""
+    last = {point.identity: point for point in points}
+    first = [point for point in points if point.occurrence == 0]
+    both = {p: None for f in first for p in (f, last[f.identity])}
+    return list(both)
+
+
+def test_fault_points_cover_every_change_the_interpreter_knows_of(
+    recorded: tuple[list[Point], list[str], dict[str, Any]],
+) -> None:
+    points, missed, _ = recorded
+    assert missed == []
+    kinds = {point.identity.partition(" @ ")[0] for point in points}
+    for change in ("commit", "create", "write", "replace", "rename", "unlink", "sendall", "spawn"):
+        assert {f"before {change}", f"after {change}"} <= kinds
+
+
+def test_the_fault_points_study_touches_everything(
+    recorded: tuple[list[Point], list[str], dict[str, Any]],
+) -> None:
+    _, _, outcome = recorded
+    reasons = {(row[1], row[4]) for row in outcome["trials"]}
+    assert {
+        ("baseline", "measured"),
+        ("search", "duplicate"),
+        ("search", "exit_nonzero"),
+        ("search", "better"),
+        ("replay", "measured"),
+    } <= reasons
+    assert outcome["study"][:2] == ["completed", "space_exhausted"]
+    assert [f[0] for f in outcome["families"]] == ["promoted"]
+    assert len(outcome["incumbents"]) == 1
+    verbs = [(verb, state) for verb, state in outcome["commands"]]
+    assert verbs == [(v, "applied") for v in ("pause", "enqueue", "extend", "resume")]
+    attempts = {row[0].partition("-")[2]: row for row in outcome["attempts"]}
+    assert {row[2] for row in attempts.values()} >= {"evaluator_error", "exit_nonzero"}
+
+
+def test_a_kill_at_any_of_the_fault_points_is_survived(
+    base: Path, recorded: tuple[list[Point], list[str], dict[str, Any]]
+) -> None:
+    points, _, reference = recorded
+    check(base, points, ends(points), reference, "first and last of each identity")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(6 * 3600)
+def test_a_kill_at_every_single_one_of_the_fault_points_is_survived(
+    base: Path, recorded: tuple[list[Point], list[str], dict[str, Any]]
+) -> None:
+    points, _, reference = recorded
+    check(base, points, points, reference, "every point")
+
+
+def check(
+    base: Path,
+    existing: Sequence[Point],
+    chosen: Sequence[Point],
+    reference: dict[str, Any],
+    which: str,
+) -> None:
+    verdicts = kill_at_each(base, chosen, reference, lanes=os.cpu_count() or 1)
+    report(existing, verdicts, which)
+    bad = [f"{v.point.identity} #{v.point.occurrence}: {v.broken}" for v in verdicts if v.broken]
+    assert bad == []
+    assert {v.point for v in verdicts if v.reached} == set(chosen), "some points were skipped"
+    times = [v.recovery_s for v in verdicts if v.recovery_s is not None]
+    assert statistics.quantiles(times, n=20)[-1] <= RECOVERY_LIMIT_S
+
+
+def report(existing: Sequence[Point], verdicts: Sequence[Verdict], which: str) -> None:
+    """Figures for people, and for docs/reliability.md where ARL_FAULTS_JSON says."""
+    times = sorted(v.recovery_s for v in verdicts if v.recovery_s is not None)
+    cuts = statistics.quantiles(times, n=20)
+    figures = {
+        "which": which,
+        "points": len(existing),
+        "identities": len({point.identity for point in existing}),
+        "killed": len(verdicts),
+        "reached": sum(v.reached for v in verdicts),
+        "broken": sum(bool(v.broken) for v in verdicts),
+        "repeated_for_timing": sum(v.tries > 1 for v in verdicts),
+        "recovery_p50_s": round(cuts[9], 4),
+        "recovery_p95_s": round(cuts[18], 4),
+        "recovery_max_s": round(times[-1], 4),
+    }
+    print(json.dumps(figures))
+    if path := os.environ.get("ARL_FAULTS_JSON"):
+        Path(path).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
