@@ -1,5 +1,6 @@
 """Kills one run of the study at one point, lets a fresh process finish it, and judges that."""
 
+import gc
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from typing import Any
 
 from tests.acceptance import fault_points, fault_study, forked, promises
 from tests.acceptance.fault_points import Point
-from tests.acceptance.shell_study import open_service
+from tests.acceptance.shell_study import drive, open_service, submit
 from tests.target_runs import end_supervisor
 
 TRIES = 8
@@ -28,6 +29,21 @@ class Verdict:
     broken: list[str] = field(default_factory=list)
     recovery_s: float | None = None
     tries: int = 0
+
+
+def warm_up(base: Path) -> None:
+    """Import and compile everything once here, so that no forked run has to."""
+    home = base / "warm-up"
+    home.mkdir()
+    service = open_service(home)
+    study_id = submit(service, base, budget={"trials": 1})
+    drive(service, study_id)
+    assert promises.broken(service, study_id, []) == []
+    service.close()
+    end_supervisor(home / ".arl" / "local")
+    shutil.rmtree(home)
+    gc.collect()
+    gc.freeze()
 
 
 def record(base: Path, name: str) -> tuple[list[Point], list[str], dict[str, Any]]:

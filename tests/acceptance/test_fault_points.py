@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.fault_points import Point
-from tests.acceptance.fault_runs import Verdict, kill_at_each, record
+from tests.acceptance.fault_runs import Verdict, kill_at_each, record, warm_up
 
 RECOVERY_LIMIT_S = 5.0
 
@@ -28,6 +28,7 @@ def base() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def recorded(base: Path) -> tuple[list[Point], list[str], dict[str, Any]]:
+    warm_up(base)
     return record(base, "reference")
 
 
