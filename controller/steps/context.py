@@ -15,8 +15,9 @@ from evaluator.statistics import noise_floor
 from ledger import entries as e
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger
+from ledger.digests import candidate_digest
 from ledger.errors import BudgetExceeded
-from ledger.records import AttemptKind, BudgetLine, Resource, Split
+from ledger.records import AttemptKind, BudgetLine, Params, Resource, Split
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
@@ -86,10 +87,22 @@ class StepContext:
         """The pool's scores on the search split."""
         return [m.values[Split.SEARCH] for m in self.view.baselines if Split.SEARCH in m.values]
 
+    def candidate_digest(self, params: Params, source_digest: str | None) -> str:
+        """A candidate's digest in this study: parameters, source, environment, inputs."""
+        return candidate_digest(
+            params=params,
+            source_digest=source_digest,
+            environment=self.view.study.comparison,
+            inputs=self.view.study.inputs,
+        )
+
+    def candidate_id(self, digest: str) -> str:
+        return f"{self.view.study.id}-c{digest[:16]}"
+
     def baseline_candidate_id(self) -> str:
-        """What is to beat: the baseline's candidate, known once its first trial is proposed."""
-        pool = self.view.baselines
-        return pool[0].candidate_id if pool else ""
+        """What is to beat: the model's comparable incumbent, else the study's own baseline."""
+        view = self.view
+        return self.candidate_id(self.candidate_digest(view.baseline_params, view.baseline_source))
 
     def noise_floor(self) -> float:
         """In the objective's unit; 0 until something was measured twice."""

@@ -2,7 +2,7 @@
 
 from controller.steps.context import StepContext
 from ledger import reads
-from ledger.records import ArtifactRole, Candidate, Incumbent
+from ledger.records import ArtifactRole, Incumbent, Params
 from ledger.states import FaultClass, TrialState, fault_class
 
 REPLAY_TRIES = 3
@@ -15,9 +15,22 @@ def holdout_uses(ctx: StepContext, bundle_digest: str) -> int:
         return reads.holdout_uses(session, bundle_digest)
 
 
-def candidate(ctx: StepContext, candidate_id: str) -> Candidate:
+def candidate_parts(ctx: StepContext, candidate_id: str) -> tuple[Params, str | None]:
+    """A candidate's parameters and source tree. The baseline's are known without a trial of it:
+    with a reused pool this study may have none. Raises NotFound."""
+    if candidate_id == ctx.baseline_candidate_id():
+        return ctx.view.baseline_params, ctx.view.baseline_source
     with ctx.ledger.read() as session:
-        return reads.get_candidate(session, candidate_id)
+        candidate = reads.get_candidate(session, candidate_id)
+    return candidate.params, candidate.source_digest
+
+
+def incumbent_moved_since(ctx: StepContext, family_id: str, incumbent: Incumbent | None) -> bool:
+    """Whether the model's pointer moved after the family was opened against it."""
+    with ctx.ledger.read() as session:
+        families = reads.list_families(session, ctx.view.study.id)
+    opened_at = next((f.created_at for f in families if f.id == family_id), None)
+    return incumbent is not None and opened_at is not None and incumbent.created_at > opened_at
 
 
 def current_incumbent(ctx: StepContext) -> Incumbent | None:

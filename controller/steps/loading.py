@@ -1,6 +1,7 @@
 """Builds a study's view from the ledger: after a claim, a crash or a failed commit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from controller.spec.loading import parse_study
 from controller.spec.space import baseline_params
@@ -26,10 +27,16 @@ from ledger.records import (
     Evaluation,
     FinishedTrial,
     Incumbent,
+    Json,
     Split,
     Trial,
 )
 from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
+
+INCUMBENT: Final = "incumbent"
+"""Where the report of `inputs_frozen` names whom the study has to beat."""
+ENTRIES_BEFORE_FROZEN: Final = 200
+"""Inputs are frozen within so many entries: submission, claims, prepare attempts, commands."""
 
 
 def load_view(session: ReadSession, study_id: str) -> StudyView:
@@ -114,35 +121,39 @@ def _load_answer(view: StudyView, trial: FinishedTrial) -> None:
 
 
 def _load_incumbent(session: ReadSession, view: StudyView) -> None:
-    """The model's incumbent, and its pool when its scores may be compared with this study's."""
+    """Whom this study has to beat, as frozen when its inputs were: a promotion by another study
+    in the meantime must not move the baseline under it."""
     promotion = view.spec.promotion
     if promotion is None:
         return
-    view.incumbent = reads.latest_incumbent(session, promotion.model)
-    incumbent = view.incumbent
-    if incumbent is None or incumbent.study_id == view.study.id:
-        return
-    if incumbent.comparison == view.study.comparison:
-        _reuse_pool(session, view, incumbent)
+    head = reads.list_entries(session, view.study.id, limit=ENTRIES_BEFORE_FROZEN)
+    frozen = next((entry for entry in head if entry.kind == e.InputsFrozen.kind), None)
+    if frozen is None:
+        found = reads.latest_incumbent(session, promotion.model)
+        comparable = found is not None and found.comparison == view.study.comparison
+        view.incumbent = to_beat(found) if comparable and found is not None else None
+    else:
+        report = frozen.payload["report"]
+        view.incumbent = report.get(INCUMBENT) if isinstance(report, dict) else None
+    if view.incumbent is not None:
+        _reuse_pool(session, view, view.incumbent)
 
 
-def _reuse_pool(session: ReadSession, view: StudyView, incumbent: Incumbent) -> None:
-    """Start from the incumbent's parameters; its confirmation runs serve as the pool."""
-    candidate = reads.get_candidate(session, incumbent.candidate_id)
+def to_beat(incumbent: Incumbent) -> dict[str, Json]:
+    """What of an incumbent a study freezes."""
+    return {"candidate_id": incumbent.candidate_id, "family_id": incumbent.family_id}
+
+
+def _reuse_pool(session: ReadSession, view: StudyView, incumbent: Mapping[str, Json]) -> None:
+    """Start from the incumbent's parameters; its confirmation runs are part of the pool."""
+    candidate = reads.get_candidate(session, str(incumbent["candidate_id"]))
     view.baseline_params = candidate.params
     view.baseline_source = candidate.source_digest
-    if view.baselines_proposed or incumbent.family_id is None:
-        return
-    pool = [
-        to_measured(trial, evaluations)
-        for trial, evaluations in reads.confirmation_runs(
-            session, incumbent.family_id, incumbent.candidate_id
-        )
-    ]
-    whole = [m for m in pool if len(m.values) == len(Split)]
-    if len(whole) >= view.spec.baselines():
-        view.baselines = whole
-        view.pool_reused = True
+    runs = reads.confirmation_runs(session, str(incumbent["family_id"] or ""), candidate.id)
+    reused = [to_measured(trial, evaluations) for trial, evaluations in runs]
+    whole = [m for m in reused if len(m.values) == len(Split)]
+    view.pool_reused = len(whole)
+    view.baselines = [*whole, *view.baselines]
 
 
 def _load_live(session: ReadSession, view: StudyView, state: LiveState) -> None:

@@ -3,15 +3,15 @@
 import json
 from typing import Final
 
-from evaluator.bundle import verify_bundle
-
 from controller.steps import attempt_specs
 from controller.steps.collect import describe, exit_reason
 from controller.steps.context import StepContext
+from controller.steps.loading import INCUMBENT
 from controller.steps.view import LiveAttempt
+from evaluator.bundle import verify_bundle
 from ledger import entries as e
 from ledger.errors import ArtifactCorrupt, BundleChanged, NotFound
-from ledger.records import AttemptKind
+from ledger.records import AttemptKind, Json
 from ledger.states import AttemptState, FaultClass, Reason, StudyState, fault_class
 
 TIMEOUT_S: Final = 3600.0
@@ -67,9 +67,10 @@ def _launch_or_skip(ctx: StepContext) -> None:
     )
 
 
-def _freeze(ctx: StepContext, report: dict[str, object]) -> None:
+def _freeze(ctx: StepContext, report: dict[str, Json]) -> None:
     inputs = dict(ctx.view.study.inputs)
-    ctx.add(e.InputsFrozen(inputs=inputs, report=report))  # type: ignore[arg-type]  # parsed JSON
+    found: dict[str, Json] = {**report, INCUMBENT: ctx.view.incumbent}
+    ctx.add(e.InputsFrozen(inputs=inputs, report=found))
     ctx.move(StudyState.RUNNING)
 
 

@@ -1,10 +1,9 @@
 """Promoted: moves a model's incumbent to a family's winner, with all its evidence or not."""
 
-from evaluator.bundle import verify_bundle
-
 from controller.decisions.promotion import PromotionFacts, decide_promotion
 from controller.steps import evidence
 from controller.steps.context import StepContext
+from evaluator.bundle import verify_bundle
 from ledger import entries as e
 from ledger.errors import ArtifactCorrupt, BundleChanged, Conflict, NotFound
 from ledger.records import Family
@@ -43,7 +42,7 @@ def _facts(ctx: StepContext, family: Family, artifact: str, *, approved: bool) -
     if promotion is None:
         raise Conflict("this study has no `promotion` section")
     incumbent = evidence.current_incumbent(ctx)
-    comparable = incumbent is not None and incumbent.comparison == ctx.view.study.comparison
+    moved = evidence.incumbent_moved_since(ctx, family.id, incumbent)
     return PromotionFacts(
         family_state=family.state,
         approval_required=promotion.approval == "required",
@@ -52,12 +51,12 @@ def _facts(ctx: StepContext, family: Family, artifact: str, *, approved: bool) -
         allow_reported=promotion.allow_reported,
         family_incumbent=family.incumbent_id,
         current_incumbent=incumbent.candidate_id
-        if incumbent is not None and comparable
-        else ctx.baseline_candidate_id(),
+        if incumbent is not None and moved
+        else family.incumbent_id,
         family_bundle=family.bundle_digest,
         current_bundle=_bundle_digest_now(ctx),
         comparison=ctx.view.study.comparison,
-        incumbent_comparison=ctx.view.study.comparison if comparable else None,
+        incumbent_comparison=None,  # an incumbent of another comparison family is not the bar
         artifact_verified=_is_intact(ctx, artifact),
     )
 

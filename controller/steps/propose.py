@@ -10,8 +10,8 @@ from controller.steps.context import StepContext
 from controller.steps.progress import read_progress
 from controller.steps.view import LiveTrial, StudyView
 from ledger import entries as e
-from ledger.digests import candidate_digest, derive_seed, sha256_hex
-from ledger.records import Params, Proposal, Split, TrialKind
+from ledger.digests import derive_seed, sha256_hex
+from ledger.records import Proposal, Split, TrialKind
 from ledger.states import Reason, StudyState, TrialState
 from proposers.host import ask
 
@@ -45,7 +45,7 @@ def run(ctx: StepContext) -> None:
 
 def baselines_wanted(view: StudyView) -> int:
     """How many baseline trials the study still owes its noise floor and its gate's pool."""
-    return 0 if view.pool_reused else view.spec.baselines()
+    return max(0, view.spec.baselines() - view.pool_reused)
 
 
 def _has_space_on_disk(ctx: StepContext) -> bool:
@@ -179,8 +179,8 @@ class NewTrial:
 def add_trial(ctx: StepContext, new: NewTrial) -> LiveTrial:
     """Queue one trial of a candidate, whether new to the study or known."""
     view, proposal = ctx.view, new.proposal
-    digest = digest_of(ctx, proposal.params, new.source_digest)
-    candidate_id = f"{view.study.id}-c{digest[:16]}"
+    digest = ctx.candidate_digest(proposal.params, new.source_digest)
+    candidate_id = ctx.candidate_id(digest)
     trial_id = f"{view.study.id}-{view.next_number}"
     ctx.add(
         e.CandidateProposed(
@@ -205,13 +205,3 @@ def add_trial(ctx: StepContext, new: NewTrial) -> LiveTrial:
         )
     )
     return view.live[trial_id]
-
-
-def digest_of(ctx: StepContext, params: Params, source_digest: str | None) -> str:
-    """The candidate's digest in this study: parameters, source, environment, inputs."""
-    return candidate_digest(
-        params=params,
-        source_digest=source_digest,
-        environment=ctx.view.study.comparison,
-        inputs=ctx.view.study.inputs,
-    )

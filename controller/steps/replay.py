@@ -1,16 +1,10 @@
 """Replayed: opens a replay family, makes the runs the gate asks for, and records how it ended."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from controller.decisions.families import (
-    Gate,
     GateVerdict,
-    Guard,
-    HoldoutRun,
-    Member,
     NeedRuns,
-    ReplayRun,
     RunRequest,
     Stage,
 )
@@ -18,23 +12,21 @@ from controller.decisions.profiles import (
     GateProfile,
     profile_document,
     profile_for,
-    read_profile,
 )
 from controller.decisions.promotion import Screened, choose_family
 from controller.decisions.replays import next_gate_step
 from controller.steps import evidence
 from controller.steps.context import StepContext
+from controller.steps.gate_input import finished_runs, gate_of, pool_of
 from controller.steps.prepare import is_bundle_intact
 from controller.steps.promote import refuse, settle_passed, winner_of
 from controller.steps.propose import NewTrial, add_trial
-from controller.steps.view import Measured, StudyView
+from controller.steps.view import StudyView
 from ledger import entries as e
 from ledger.digests import derive_seed
 from ledger.errors import Conflict
 from ledger.records import Family, Proposal, Split, TrialKind
-from ledger.states import FamilyState, FaultClass, Reason, StudyState, TrialState, fault_class
-
-HALVES: Final = (Split.HOLDOUT_A, Split.HOLDOUT_B)
+from ledger.states import FamilyState, Reason, StudyState, TrialState
 
 
 def run(ctx: StepContext) -> None:
@@ -79,7 +71,7 @@ def _open_best(ctx: StepContext) -> None:
         return
     members = choose_family(
         screened,
-        incumbent=incumbent_id(ctx),
+        incumbent=ctx.baseline_candidate_id(),
         baseline=ctx.baseline_values(),
         direction=view.objective.direction,
         m=profile.m,
@@ -103,7 +95,7 @@ def open_for(ctx: StepContext, candidate_id: str, actor: str) -> None:
     known = view.candidates.get(candidate_id)
     if known is None or known.value is None:
         raise Conflict(f"candidate {candidate_id or '(none)'} has no score in this study")
-    if candidate_id == incumbent_id(ctx):
+    if candidate_id == ctx.baseline_candidate_id():
         raise Conflict(f"candidate {candidate_id} is the incumbent itself")
     _profile(view)
     ctx.move(StudyState.RUNNING, detail=f"replay of {candidate_id} asked for by {actor}")
@@ -139,8 +131,8 @@ def _open(ctx: StepContext, members: tuple[str, ...]) -> None:
             bundle_digest=bundle_digest,
             profile=profile_document(_profile(view)),
             candidates=members,
-            incumbent_id=incumbent_id(ctx),
-            pool=tuple(m.trial_id for m in _pool(view)),
+            incumbent_id=ctx.baseline_candidate_id(),
+            pool=tuple(m.trial_id for m in pool_of(view)),
         )
     )
     if bundle is None:
@@ -166,98 +158,12 @@ def _close(ctx: StepContext, family: Family, reason: Reason, found: Mapping[str,
     ctx.move(StudyState.COMPLETED, detail=f"nothing promoted: {reason}")
 
 
-def incumbent_id(ctx: StepContext) -> str:
-    """Candidate id of what is to beat: the model's comparable incumbent, else the baseline."""
-    return ctx.baseline_candidate_id()
-
-
-def _pool(view: StudyView) -> list[Measured]:
-    """Whole, unselected runs of the incumbent: the baseline pool."""
-    return [m for m in view.baselines if all(half in m.values for half in _halves(view))]
-
-
-def _halves(view: StudyView) -> tuple[Split, ...]:
-    return (Split.SEARCH,) if view.spec.evaluator.mode == "reported" else HALVES
-
-
 def _advance(ctx: StepContext, family: Family) -> None:
-    step = next_gate_step(gate_of(ctx, family), _runs(ctx.view, family))
+    step = next_gate_step(gate_of(ctx, family), finished_runs(ctx.view, family))
     if isinstance(step, NeedRuns):
         _make_runs(ctx, family, step.requests)
     else:
         _conclude(ctx, family, step)
-
-
-def gate_of(ctx: StepContext, family: Family) -> Gate:
-    """The gate's view of a family: everything it was opened with."""
-    view = ctx.view
-    promotion = view.spec.promotion
-    items = ctx.bundle.items if ctx.bundle is not None else {}
-    by_candidate = {m: view.candidates.get(m) for m in family.candidates}
-    return Gate(
-        profile=read_profile(family.profile),
-        direction=view.objective.direction,
-        members=[
-            Member(candidate=c, screening=known.value)
-            for c, known in by_candidate.items()
-            if known is not None and known.value is not None
-        ],
-        incumbent=family.incumbent_id,
-        pool=[
-            HoldoutRun(
-                a=m.values[_halves(view)[0]],
-                b=m.values[_halves(view)[-1]],
-                guards=_guards(ctx, m),
-            )
-            for m in _pool(view)
-        ],
-        items_a=items.get(Split.HOLDOUT_A) or 1,
-        items_b=items.get(Split.HOLDOUT_B) or 1,
-        guards=[
-            Guard(metric=name, max_drop=guard.max_drop)
-            for name, guard in (promotion.guard if promotion else {}).items()
-        ],
-    )
-
-
-def _guards(ctx: StepContext, measured: Measured) -> dict[str, float]:
-    """Guard metrics over both halves, weighted by their items, larger being better."""
-    promotion = ctx.view.spec.promotion
-    items = ctx.bundle.items if ctx.bundle is not None else {}
-    found: dict[str, float] = {}
-    for name in promotion.guard if promotion else {}:
-        weighted = [
-            (float(items.get(half) or 1), measured.scores[half][name])
-            for half in _halves(ctx.view)
-            if name in measured.scores.get(half, {})
-        ]
-        if weighted:
-            total = sum(weight for weight, _ in weighted)
-            value = sum(weight * score for weight, score in weighted) / total
-
-            found[name] = value
-    return found
-
-
-def _runs(view: StudyView, family: Family) -> list[ReplayRun]:
-    runs = []
-    for measured in view.replays.get(family.id, ()):
-        stage, _, index = (measured.stage or "").partition(":")
-        failed = measured.state is not TrialState.COMPLETE
-        if failed and fault_class(measured.reason) is not FaultClass.CANDIDATE:
-            continue
-        a, b = _halves(view)[0], _halves(view)[-1]
-        runs.append(
-            ReplayRun(
-                candidate=measured.candidate_id,
-                stage=Stage(stage),
-                index=int(index),
-                a=measured.values.get(a),
-                b=measured.values.get(b),
-                failed=failed,
-            )
-        )
-    return runs
 
 
 def _make_runs(ctx: StepContext, family: Family, requests: tuple[RunRequest, ...]) -> None:
@@ -277,7 +183,7 @@ def _make_runs(ctx: StepContext, family: Family, requests: tuple[RunRequest, ...
                 f"replay {stage} of {request.candidate} kept failing by no fault of its own",
             )
             return
-        candidate = evidence.candidate(ctx, request.candidate)
+        params, source_digest = evidence.candidate_parts(ctx, request.candidate)
         splits = request.splits
         if view.spec.evaluator.mode == "reported":
             splits = (Split.SEARCH,)
@@ -285,8 +191,8 @@ def _make_runs(ctx: StepContext, family: Family, requests: tuple[RunRequest, ...
             splits = (Split.SEARCH, *splits)
         new = NewTrial(
             kind=TrialKind.REPLAY,
-            proposal=Proposal(params=candidate.params, rationale=f"replay {stage}"),
-            source_digest=candidate.source_digest,
+            proposal=Proposal(params=params, rationale=f"replay {stage}"),
+            source_digest=source_digest,
             proposer="replay",
             seed=derive_seed(view.study.secret, family.id, request.index),
             splits=splits,

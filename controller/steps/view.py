@@ -5,6 +5,7 @@ that is about to be committed, and is thrown away and built again when a commit 
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +19,7 @@ from ledger.records import (
     Family,
     FinishedTrial,
     History,
-    Incumbent,
+    Json,
     Objective,
     Params,
     PendingTrial,
@@ -142,10 +143,11 @@ class StudyView:
     """Every candidate id of the study, and the trial that first answered it, if one has."""
     baseline_params: Params = field(default_factory=dict)
     baseline_source: str | None = None
-    incumbent: Incumbent | None = None
-    """The model's incumbent when the study was loaded; None: the baseline is to beat."""
-    pool_reused: bool = False
-    """Whether `baselines` is an earlier study's pool of the same incumbent."""
+    incumbent: Mapping[str, Json] | None = None
+    """The comparable incumbent that this study has to beat, frozen with its inputs; None: the
+    study's own baseline."""
+    pool_reused: int = 0
+    """How many of `baselines` are an earlier study's runs of that incumbent."""
     baselines: list[Measured] = field(default_factory=list)
     baselines_proposed: int = 0
     replays: dict[str, list[Measured]] = field(default_factory=dict)
