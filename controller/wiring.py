@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.clock import Clock, SystemClock
+from controller.jobs import Jobs
 from controller.settings import Settings
 from controller.spec.space import search_space
 from controller.spec.study import StudySpec
+from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
 from ledger.errors import ArlError, UnknownName
@@ -54,7 +56,11 @@ class Service:
     store: ArtifactStore
     clock: Clock
     cleaner: Cleaner = field(default_factory=Cleaner)
+    collecting: Jobs[Collected | Refused] = field(init=False)
     _targets: dict[str, Target] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.collecting = Jobs(lambda: self.target("auto").interrupt())
 
     def target(self, name: str) -> Target:
         """The target of that name; `auto` is the local process, where nothing better exists."""
@@ -75,6 +81,7 @@ class Service:
 
     def close(self) -> None:
         """Let go of connections; attempts go on running."""
+        self.collecting.close()
         self.cleaner.close()
         for target in self._targets.values():
             target.close()

@@ -1,5 +1,6 @@
 """Runs one verb: its arguments by typer, its errors as one line and an exit code."""
 
+import gc
 import importlib
 import os
 import sys
@@ -67,9 +68,12 @@ def _no_such_verb(given: str) -> str:
 
 
 def _invoke(verb: Verb, arguments: Sequence[str]) -> int:
+    gc.disable()  # nothing that is imported is garbage: a sixth of the start is saved
     import typer
 
     function = getattr(importlib.import_module(verb.module), verb.function)
+    gc.freeze()
+    gc.enable()
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(verb.name, help=function.__doc__)(function)
     result = typer.main.get_command(app).main(

@@ -66,7 +66,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
         (
             _verb("verify", "verifying", "recompute the ledger's chains, sums and artifacts"),
             _verb("reproduce", "reproducing", "write a bundle with which anyone repeats a trial"),
-            _verb("db", "database", "upgrade or check the ledger's database"),
+            _verb("db", "database", "check or upgrade the ledger's tables"),
         ),
     ),
 )

@@ -84,7 +84,9 @@ def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     except Conflict:
         return  # something of it still runs; the target is ending it
     limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
-    found = collect(root, ctx.store, limits=limits)
+    found = ctx.collecting.result(attempt.id, lambda: collect(root, ctx.store, limits=limits))
+    if found is None:
+        return  # a large checkpoint is still being hashed
     if isinstance(found, Refused):
         fail_attempt(ctx, trial, attempt, Reason.OUTPUT_REFUSED, found.reason)
         return

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from controller.clock import Clock
 from controller.decisions.reserves import search_budgets
 from controller.decisions.slots import Grant, Request, ResourcePool, fits
+from controller.jobs import Jobs
 from controller.settings import Settings
 from controller.spec.study import ResourcesSpec
 from controller.steps.folds import fold
 from controller.steps.view import LiveAttempt, LiveTrial, StudyView
 from evaluator.bundle import Bundle
+from evaluator.collector import Collected, Refused
 from evaluator.statistics import noise_floor
 from ledger import entries as e
 from ledger.artifacts import ArtifactStore
@@ -58,6 +60,7 @@ class StepContext:
     settings: Settings
     clock: Clock
     capacity: Capacity
+    collecting: Jobs[Collected | Refused]
     release: Callable[[str], None]
     """Deletes what an ended attempt left, in its own time."""
     active_since: float

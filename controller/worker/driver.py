@@ -78,6 +78,7 @@ class StudyDriver:
             ledger=service.ledger,
             store=service.store,
             target=target,
+            collecting=service.collecting,
             release=lambda handle: service.cleaner.release(target, handle),
             proposer=service.proposer(view.spec),
             space=service.space(view.spec),

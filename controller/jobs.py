@@ -1,0 +1,37 @@
+"""Slow work beside the loop: hashing a checkpoint must not hold up another study's trials."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+PATIENCE_S: Final = 0.02
+"""Work that is done within this time costs the loop nothing but the wait."""
+
+
+class Jobs(Generic[T]):
+    """Work by key, each done once. A crash forgets all of it: work must be safe to repeat."""
+
+    def __init__(self, wake: Callable[[], None], *, threads: int = 2) -> None:
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="arl-job")
+        self._running: dict[str, Future[T]] = {}
+
+    def result(self, key: str, work: Callable[[], T]) -> T | None:
+        """What `work` gave, or None while it runs; the loop is woken when it is done. Raises
+        what `work` raised. Once given, a result is forgotten."""
+        future = self._running.get(key)
+        if future is None:
+            future = self._running[key] = self._pool.submit(work)
+            wait([future], PATIENCE_S)
+            if not future.done():
+                future.add_done_callback(lambda _: self._wake())
+        if not future.done():
+            return None
+        del self._running[key]
+        return future.result()
+
+    def close(self) -> None:
+        """Wait for what is running; nothing new is taken."""
+        self._pool.shutdown(wait=True)
