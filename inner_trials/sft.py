@@ -113,51 +113,18 @@ def train_and_save(
 def build_trainer(
     settings: Settings, base: Path, shape: data.Shape, examples: list[dict[str, Any]], seed: int
 ) -> Any:
-    """TRL's SFTTrainer with every default that matters written out."""
-    import torch
+    """TRL's SFTTrainer on the checked rows."""
     from datasets import Dataset
     from transformers import PrinterCallback
-    from trl import SFTConfig, SFTTrainer
+    from trl import SFTTrainer
 
     seeding.seed_everything(seed)
     tokenizer = models.load_tokenizer(base)
     has_template = tokenizer.chat_template is not None
     rows, by_turns = training_rows(shape, examples, settings, has_template=has_template)
-    on_gpu = torch.cuda.is_available()
-    precision = settings.precision
-    if precision == "auto":
-        precision = "bf16" if on_gpu and torch.cuda.is_bf16_supported() else "fp32"
     trainer = SFTTrainer(
         models.load_model(base),
-        SFTConfig(
-            output_dir=str(reporting.output_dir() / "trainer"),
-            learning_rate=settings.learning_rate,
-            max_steps=settings.max_steps,
-            per_device_train_batch_size=settings.per_device_train_batch_size,
-            gradient_accumulation_steps=settings.gradient_accumulation_steps,
-            warmup_steps=settings.warmup_steps,
-            lr_scheduler_type=settings.lr_scheduler_type,
-            weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
-            max_length=settings.max_length,
-            packing=settings.packing,
-            completion_only_loss=settings.loss_on == "completion" and not by_turns,
-            assistant_only_loss=by_turns,
-            bf16=precision == "bf16",
-            fp16=precision == "fp16",
-            activation_checkpointing=settings.gradient_checkpointing,
-            use_cpu=not on_gpu,
-            dataloader_pin_memory=on_gpu,
-            seed=seed,
-            data_seed=seed,
-            logging_steps=settings.report_every,
-            # By default a NaN loss is reported as the last finite one.
-            logging_nan_inf_filter=False,
-            save_strategy="steps" if settings.save_every else "no",
-            save_steps=settings.save_every or settings.max_steps,
-            report_to=[],
-            disable_tqdm=True,
-        ),
+        trainer_config(settings, seed, by_turns=by_turns),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=lora_config(settings) if settings.parameterization == "lora" else None,
@@ -168,6 +135,48 @@ def build_trainer(
             f"train: with max_length {settings.max_length} no row has anything left to learn from"
         )
     return trainer
+
+
+def trainer_config(settings: Settings, seed: int, *, by_turns: bool) -> Any:
+    """TRL's configuration with every default that matters written out."""
+    import torch
+    from trl import SFTConfig
+
+    on_gpu = torch.cuda.is_available()
+    precision = settings.precision
+    if precision == "auto":
+        precision = "bf16" if on_gpu and torch.cuda.is_bf16_supported() else "fp32"
+    if precision == "fp16" and not on_gpu:
+        raise SettingsError("options.precision: fp16 needs a GPU; write fp32, bf16 or auto")
+    return SFTConfig(
+        output_dir=str(reporting.output_dir() / "trainer"),
+        learning_rate=settings.learning_rate,
+        max_steps=settings.max_steps,
+        per_device_train_batch_size=settings.per_device_train_batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation_steps,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type=settings.lr_scheduler_type,
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        max_length=settings.max_length,
+        packing=settings.packing,
+        completion_only_loss=settings.loss_on == "completion" and not by_turns,
+        assistant_only_loss=by_turns,
+        bf16=precision == "bf16",
+        fp16=precision == "fp16",
+        activation_checkpointing=settings.gradient_checkpointing,
+        use_cpu=not on_gpu,
+        dataloader_pin_memory=on_gpu,
+        seed=seed,
+        data_seed=seed,
+        logging_steps=settings.report_every,
+        # By default a NaN loss is reported as the last finite one.
+        logging_nan_inf_filter=False,
+        save_strategy="steps" if settings.save_every else "no",
+        save_steps=settings.save_every or settings.max_steps,
+        report_to=[],
+        disable_tqdm=True,
+    )
 
 
 def training_rows(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inner_trials import data, demo_task, sft
-from inner_trials.settings import read_settings
+from inner_trials.settings import SettingsError, read_settings
 
 # The libraries warn about each other while they are imported.
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore")]
@@ -75,6 +75,14 @@ def test_of_a_longer_conversation_every_answer_is_learned_and_nothing_else(base:
 def test_rows_cut_to_nothing_are_refused_rather_than_trained_on(base: Path) -> None:
     with pytest.raises(data.DataError, match="max_length 4"):
         learned_text(base, "text", [SHORT, LONG], max_length=4)
+
+
+def test_half_precision_without_a_gpu_is_refused_rather_than_run_into_nan(base: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(SettingsError, match="fp16 needs a GPU"):
+        learned_text(base, "text", [SHORT, LONG], precision="fp16")
 
 
 def test_packed_rows_keep_their_masks_and_do_not_see_each_other(base: Path) -> None:
