@@ -11,9 +11,8 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _SFD_CLOEXEC: Final = 0o2000000
 _SFD_NONBLOCK: Final = 0o4000
 _SIGINFO_BYTES: Final = 128
-IN_MODIFY: Final = 0x2
-IN_IGNORED: Final = 0x8000
-IN_ONESHOT: Final = 0x80000000
+_WATCH: Final = 0x00000002 | 0x02000000 | 0x80000000
+"""IN_MODIFY | IN_DONT_FOLLOW | IN_ONESHOT."""
 _IN_CLOEXEC_NONBLOCK: Final = 0o2000000 | 0o4000
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -59,7 +58,7 @@ def open_inotify() -> int:
 
 def watch_once(inotify: int, path: str) -> int:
     """Have the next change of the file at `path` told once; -1 when it cannot be watched."""
-    watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), IN_MODIFY | IN_ONESHOT)
+    watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), _WATCH)
     return watch
 
 

@@ -52,17 +52,20 @@ class Subreapers:
 
     def take(self, name: str) -> Subreaper:
         """One to run the attempt `name`. Raises OSError when none can be forked."""
-        if self._idle:
-            chosen = self._idle.pop()
-            chosen.is_new = False
-        else:
+        chosen = None
+        while self._idle and chosen is None:
+            candidate = self._idle.pop()
+            candidate.is_new = False
+            if not _is_dead(candidate.pid):
+                chosen = candidate
+        if chosen is None:
             chosen = self._fork()
         chosen.attempt = name
         return chosen
 
     def give_back(self, which: Subreaper, *, leaves: bool) -> None:
         """Its attempt ended. It is kept for another one, unless it leaves by itself."""
-        if leaves:
+        if leaves or which.pid not in self._by_pid:
             return
         if len(self._idle) < _KEEP_IDLE:
             self._idle.append(which)
@@ -99,6 +102,12 @@ class Subreapers:
                 os.dup2(theirs.fileno(), subreaper.CHANNEL_FD, inheritable=False)
                 os.closerange(subreaper.CHANNEL_FD + 1, OPEN_FILES)
                 subreaper.serve_attempts(self._attempts, self._boot)
+        ours.settimeout(0)  # one that does not read must not hold up the supervisor
         forked = Subreaper(pid, ours.detach())
         self._by_pid[pid] = self.by_channel[forked.channel] = forked
         return forked
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a child of ours has ended and waits to be reaped."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -153,7 +153,10 @@ class Supervisor:
     # clients
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return  # it gave up again, or there are no descriptors left: it stays in the queue
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         if int.from_bytes(credentials[4:8], sys.byteorder) not in (os.getuid(), 0):
             connection.close()

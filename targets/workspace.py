@@ -187,6 +187,8 @@ def _program(
         raise InvalidInput("program.argv is empty: write the command to run")
     if any("\0" in part for part in (*argv, *environment, *environment.values())):
         raise InvalidInput("program.argv and program.environment must not hold NUL characters")
+    if any(not name or "=" in name for name in environment):
+        raise InvalidInput("program.environment: a name must not be empty nor hold a '='")
     found = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment["PATH"])
     cwd = f"{final}/{layout.WORK}" if program.run_in is None else checkouts[program.run_in]
     return {

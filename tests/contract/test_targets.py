@@ -359,6 +359,12 @@ def test_places_that_are_no_input_are_refused_by_name(target: Target) -> None:
     both = Program(argv=("true",), python="python", working_input="a", run_in="a")
     with pytest.raises(InvalidInput, match=r"program.run_in 'a' excludes"):
         target.launch(attempt(both, inputs={"a": "0" * 64}))
+    with pytest.raises(InvalidInput, match=r"program.environment: a name must not"):
+        target.launch(attempt(shell("exit 0", **{"a=b": "c"})))
+    with pytest.raises(InvalidInput, match="must not hold NUL"):
+        target.launch(attempt(shell("exit 0", a="b\0c")))
+    with pytest.raises(InvalidInput, match=r"program.argv is empty"):
+        target.launch(attempt(Program(argv=(), python="python")))
     with pytest.raises(InvalidInput, match="input name"):
         target.launch(attempt("exit 0", inputs={"../x": "0" * 64}))
 
