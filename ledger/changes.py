@@ -83,12 +83,12 @@ class Changes:
         return group
 
     def _explain(self, group: _Group) -> IllegalTransition:
-        wrong = group.guards[0]
-        present = "missing"
+        """Which row did not move, as far as its present state tells."""
         for guard in group.guards:
             found = self.session.fetch(_STATES[guard.table], {"id": guard.id})
             present = str(found[0][0]) if found else "missing"
             if present != guard.new:
-                wrong = guard
-                break
-        return IllegalTransition(f"{wrong.noun} {wrong.id}", present, wrong.new)
+                return IllegalTransition(f"{guard.noun} {guard.id}", present, guard.new)
+        first = group.guards[0]
+        ids = ", ".join(str(guard.id) for guard in group.guards)
+        return IllegalTransition(f"{first.noun} {ids} (one of them)", first.new, first.new)

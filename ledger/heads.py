@@ -68,7 +68,8 @@ def current_heads(session: ReadSession) -> list[RecordedHead]:
     """Where each chain ends according to its head row; empty chains are left out."""
     query = select(STUDIES.c.id, STUDIES.c.head_seq, STUDIES.c.head_digest).order_by(STUDIES.c.id)
     heads = [RecordedHead(*row) for row in session.connection.execute(query)]
-    service = session.connection.execute(select(_SERVICE.c.seq, _SERVICE.c.digest)).one()
-    if service.seq:
+    query = select(_SERVICE.c.seq, _SERVICE.c.digest).where(_SERVICE.c.id == 1)
+    service = session.connection.execute(query).first()
+    if service is not None and service.seq:
         heads.append(RecordedHead(SERVICE_CHAIN, service.seq, service.digest))
     return heads

@@ -38,7 +38,6 @@ from ledger.rows import (
     EVALUATIONS,
     STATES,
     STUDIES,
-    study_from,
 )
 from ledger.statements import Statement
 from ledger.writes import create_study, insert_incumbent
@@ -97,19 +96,19 @@ class _Rebuilder:
         self._study_id = study_id
         self._projection = Projection(scratch, study_id, 0.0)
         self._fence = 0
+        self._state_digest: str | None = None
         self._result = Rebuilt()
 
     def run(self) -> Rebuilt:
-        row = self._real.connection.execute(
+        study = self._real.connection.execute(
             select(STUDIES).where(STUDIES.c.id == self._study_id)
         ).one()
-        study = study_from(row)
         query = select(ENTRIES).where(ENTRIES.c.chain == self._study_id).order_by(ENTRIES.c.seq)
         for link in self._real.connection.execute(query.execution_options(yield_per=1000)):
             body = json.loads(link.body)
             where = f"entries {self._study_id}/{link.seq}"
             try:
-                self._replay(link, body, study.spec, study.secret)
+                self._replay(link, body, study)
                 if link.seq % _APPLY_EVERY == 0:
                     self._projection.apply()
             except (ArlError, ValueError) as error:
@@ -121,19 +120,19 @@ class _Rebuilder:
         self._projection.finish()
         if study.fence != self._fence:
             self._found("studies", f"fence is {study.fence}, the chain says {self._fence}")
+        if self._state_digest and not self._real.fetch(_STATE, self._state_key()):
+            self._found("proposer_states", "the state that the chain says is missing")
         return self._result
 
     def _found(self, table: str, problem: str) -> None:
         self._result.findings.append(Finding(f"{table} {self._study_id}", problem))
 
-    def _replay(
-        self, link: Any, body: Mapping[str, Any], spec: Mapping[str, Any], secret: str
-    ) -> None:
+    def _replay(self, link: Any, body: Mapping[str, Any], study: Any) -> None:
         self._scratch.set_now(body["at"])
         self._projection.at = body["at"]
         entry = self._hydrate(link.kind, body["payload"])
         if isinstance(entry, StudySubmitted):
-            self._create(entry, spec, secret)
+            self._create(entry, json.loads(study.spec), study.secret)
         elif isinstance(entry, WorkerClaimed):
             self._fence = entry.fence
         else:
@@ -199,10 +198,15 @@ class _Rebuilder:
         found = self._real.fetch(_PATCH, {"candidate_id": payload["candidate_id"]})
         return {"patch": found[0][0] if found else None}
 
+    def _state_key(self) -> dict[str, str | None]:
+        return {"study_id": self._study_id, "digest": self._state_digest}
+
     def _state(self, payload: Mapping[str, Any]) -> Mapping[str, object]:
         """Only the latest state is kept; the chain has the digests of all."""
-        key = {"study_id": self._study_id, "digest": payload["state_digest"]}
-        found = self._real.fetch(_STATE, key)
+        if payload["state_digest"] is None:
+            return {}
+        self._state_digest = payload["state_digest"]
+        found = self._real.fetch(_STATE, self._state_key())
         return {"state": bytes(found[0][0]) if found else None}
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from ledger.chain import SERVICE_CHAIN
 from ledger.database import WriteSession
 from ledger.entries import WorkerClaimed
-from ledger.errors import InvalidInput, NotFound, StaleFence
+from ledger.errors import InvalidInput, LedgerUnavailable, NotFound, StaleFence
 from ledger.sealing import Head, append_entries
 from ledger.statements import Row, Statement, guarded_update
 from ledger.tables import Base
@@ -36,7 +36,11 @@ _CLAIM: Final = guarded_update(
 )
 _RENEW: Final = guarded_update(_STUDIES, "lease_expires_at", also_key="fence")
 _RELEASE: Final = guarded_update(_STUDIES, "lease_owner", "lease_expires_at", also_key="fence")
-_LOCK_SERVICE: Final = Statement(select(_SERVICE.c.seq, _SERVICE.c.digest).with_for_update())
+_LOCK_SERVICE: Final = Statement(
+    select(_SERVICE.c.seq, _SERVICE.c.digest)
+    .where(_SERVICE.c.id == bindparam("id"))
+    .with_for_update()
+)
 _ADVANCE_SERVICE: Final = guarded_update(_SERVICE, "seq", "digest")
 
 
@@ -77,7 +81,10 @@ def advance_study(
 
 def lock_service(session: WriteSession) -> Head:
     """Lock the service chain's head. A study's head, if needed too, is always locked first."""
-    return Head(*session.fetch(_LOCK_SERVICE)[0])
+    rows = session.fetch(_LOCK_SERVICE, {"id": 1})
+    if not rows:
+        raise LedgerUnavailable("the service chain's head row is missing: run `arl verify`")
+    return Head(*rows[0])
 
 
 def advance_service(session: WriteSession, head: Head) -> None:

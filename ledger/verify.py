@@ -58,6 +58,7 @@ def _findings(
         say("database file")
         yield from _file_findings(session)
         recorded = read_heads(heads_path) if heads_path is not None else []
+        # A service chain nobody wrote to yet has no head worth recording.
         heads = {SERVICE_CHAIN: RecordedHead(SERVICE_CHAIN, 0, GENESIS)}
         heads.update((head.chain, head) for head in current_heads(session))
         whole: list[str] = []
