@@ -199,13 +199,13 @@ def prefer_as_memory_victim(pid: int) -> None:
         os.close(descriptor)
 
 
-def memory_below(pid: int) -> int:
-    """Bytes held by all descendants: what each has for itself, and the largest shared part once,
+def memory_of(pids: Iterable[int]) -> int:
+    """Bytes held by some processes: what each has for itself, and the largest shared part once,
     since shared pages are counted in every process that maps them."""
     private = shared = 0
-    for descendant in descendants_of(pid):
+    for pid in pids:
         try:
-            with open(f"/proc/{descendant}/statm", "rb") as file:
+            with open(f"/proc/{pid}/statm", "rb") as file:
                 resident_pages, shared_pages = map(int, file.read().split()[1:3])
         except OSError:
             continue

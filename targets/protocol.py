@@ -184,7 +184,10 @@ class Target(Protocol):
         ...
 
     def read_log(self, handle: str, *, offset: int, limit: int) -> LogChunk:
-        """Bytes of its combined output. Works while it runs and after it ended, until release."""
+        """Bytes of its combined output, while it runs, after it ended and after release.
+
+        An offset means the same byte for ever. Where the middle was dropped, a chunk starts
+        later than asked, with one line in place of what is missing."""
         ...
 
     def release(self, handle: str) -> None:

@@ -242,8 +242,9 @@ class Attempt:
             self._end("killed")
         elif now >= self._deadline:
             self._ask_to_end("deadline", now)
-        if self._watchdog.is_over_memory(now):
-            self._end("out_of_memory")
+        excess = self._watchdog.find_excess(now)
+        if excess is not None:
+            self._end(excess)
         if self._kill_at == _NEVER and self._watchdog.is_stalled(now):
             self._ask_to_end("stalled", now)
 

@@ -1,4 +1,4 @@
-"""Notices that a program does nothing any more, or holds too much memory.
+"""Notices that a program does nothing any more, holds too much memory, or multiplies.
 
 Standard library only.
 """
@@ -12,14 +12,15 @@ from targets.program_log import LogWriter
 from targets.spawning import Launch
 
 _MEMORY_CHECK_S: Final = 0.5
+_PROCESS_CHECK_S: Final = 1.0
 _STALL_CHECKS: Final = 8
 """A stall is noticed at most this fraction of `stall_s` late."""
 _NEVER: Final = float("inf")
 
 
 class Watchdog:
-    """Two limits of one attempt that no kernel event tells of. Costs nothing when neither is
-    set. Times are of the monotonic clock."""
+    """The limits of one attempt that no kernel event tells of. Costs nothing while it is
+    young. Times are of the monotonic clock."""
 
     def __init__(
         self, directory: str, launch: Launch, logs: Sequence[LogWriter], now: float
@@ -30,21 +31,28 @@ class Watchdog:
         self._logs = logs
         self._activity_at = now
         self._activity: tuple[int, ...] = ()
-        self._memory_check_at = self._stall_check_at = _NEVER
-        if self._memory_bytes is not None:
-            self._memory_check_at = now + _MEMORY_CHECK_S
+        self._max_processes: int = launch["max_processes"]
+        self._check_every_s = _PROCESS_CHECK_S if self._memory_bytes is None else _MEMORY_CHECK_S
+        self._tree_check_at = now + self._check_every_s
+        self._stall_check_at = _NEVER
         if self._stall_s is not None:
             self._stall_check_at = now + self._stall_s / _STALL_CHECKS
 
     def due_at(self) -> float:
-        return min(self._memory_check_at, self._stall_check_at)
+        return min(self._tree_check_at, self._stall_check_at)
 
-    def is_over_memory(self, now: float) -> bool:
-        """Whether the tree below this process holds more than allowed; looks when it is time."""
-        if self._memory_bytes is None or now < self._memory_check_at:
-            return False
-        self._memory_check_at = now + _MEMORY_CHECK_S
-        return linux.memory_below(os.getpid()) > self._memory_bytes
+    def find_excess(self, now: float) -> str | None:
+        """The cause to end it for if the tree below this process is larger than allowed; looks
+        when it is time."""
+        if now < self._tree_check_at:
+            return None
+        self._tree_check_at = now + self._check_every_s
+        tree = linux.descendants_of(os.getpid())
+        if len(tree) > self._max_processes:
+            return "too_many_processes"
+        if self._memory_bytes is not None and linux.memory_of(tree) > self._memory_bytes:
+            return "out_of_memory"
+        return None
 
     def is_stalled(self, now: float) -> bool:
         """Whether it neither reported nor logged for too long; looks when it is time."""

@@ -17,6 +17,8 @@ from targets.protocol import AttemptSpec, Program
 from targets.spares import NOT_EMPTY, Spares, remove_tree
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9._-]+)\}")
+MAX_PROCESSES: Final = 4096
+"""At once in one attempt: more than any training run has, and fewer than a machine can take."""
 _BARE: Final = (layout.WORK, layout.OUTPUT, layout.HOME, layout.INPUTS)
 _BARE_ANSWERER: Final = (layout.WORK, layout.HOME, layout.INPUTS)
 _SCORED: Final = frozenset({AttemptKind.PREPARE, AttemptKind.EVALUATE})
@@ -136,6 +138,7 @@ def _fill(
         "stall_s": spec.limits.stall_s,
         "grace_s": spec.limits.grace_s,
         "memory_bytes": spec.limits.memory_bytes,
+        "max_processes": MAX_PROCESSES,
         "log_bytes": spec.limits.log_bytes,
         "report_bytes": spec.limits.report_bytes,
     }

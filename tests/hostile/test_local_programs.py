@@ -122,6 +122,19 @@ def test_a_fork_bomb_is_cleaned_up(target: LocalProcessTarget, sessions: str) ->
     assert processes_marked(mark) == []
 
 
+def test_a_program_that_multiplies_is_ended(
+    target: LocalProcessTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("targets.workspace.MAX_PROCESSES", 50)
+    mark = "ARL_TEST_BOMB=many"
+    many = f"export {mark}; i=0; while [ $i -lt 80 ]; do sleep 60 & i=$((i+1)); done; wait"
+    ended = run(target, many)
+    assert ended.exit.cause is ExitCause.TOO_MANY_PROCESSES
+    assert processes_marked(mark) == []
+    few = "i=0; while [ $i -lt 30 ]; do sleep 1.3 & i=$((i+1)); done; wait"
+    assert run(target, few).exit.cause is ExitCause.EXITED
+
+
 def test_a_gigabyte_of_output_leaves_a_small_log_with_its_head_and_tail(
     target: LocalProcessTarget,
 ) -> None:
