@@ -78,7 +78,9 @@ def artifact_findings(
     """Trees that the ledger refers to and the store lacks or holds damaged."""
     trees = dict(_referenced_trees(session))
     bundles = select(STUDIES.c.bundle_digest, STUDIES.c.id).where(STUDIES.c.bundle_digest != "")
-    for digest, study_id in dict(session.connection.execute(bundles).tuples().all()).items():
+    for digest, study_id in {
+        row[0]: row[1] for row in session.connection.execute(bundles)
+    }.items():
         where = f"studies {study_id} bundle"
         say(f"bundle {digest}")
         try:
