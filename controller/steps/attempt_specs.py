@@ -88,6 +88,7 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
             "seed": 0,
             "split": str(attempt.split),
             "options": bundle.options,
+            "answer_timeout_s": spec.answer_timeout_s,
         },
         limits=_limits(ctx, attempt, trial),
         answerer=answerer,
