@@ -80,6 +80,8 @@ class Ledger:
 
     def __init__(self, engine: Engine, where: str) -> None:
         self._engine = engine
+        self.address = engine.url.render_as_string(hide_password=False)
+        """What open_ledger takes to open it again; may hold a password."""
         self._writer = engine.execution_options(**{_WRITES: True})
         self._reader = engine
         if engine.dialect.name == "postgresql":
@@ -136,8 +138,7 @@ def open_ledger(url_or_path: str | Path, *, create: bool) -> Ledger:
         LedgerUnavailable: it does not exist, cannot be reached, or is not an ARL ledger.
         LedgerTooNew, LedgerTooOld: it was written by another version of ARL.
     """
-    url = ledger_url(url_or_path)
-    engine, where = connect(url, create=create)
+    engine, where = connect(ledger_url(url_or_path), create=create)
     driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
     try:
         with translated_errors(where, driver_error):
