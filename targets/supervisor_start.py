@@ -89,7 +89,16 @@ def _serve(root: str, ready: int, code: str) -> None:
     gc.freeze()  # what is here now is shared with every fork and never garbage
     gc.disable()
     supervisor.run()
-    os.unlink(f"{root}/{layout.SOCKET}")
+    if _is_still_ours(root):
+        os.unlink(f"{root}/{layout.SOCKET}")
+
+
+def _is_still_ours(root: str) -> bool:
+    """False when the root was deleted meanwhile, and perhaps made again for another one."""
+    try:
+        return os.path.samestat(os.stat(f"{root}/{layout.LOCK}"), os.fstat(subreaper.LOCK_FD))
+    except FileNotFoundError:
+        return False
 
 
 def _listen(root: str) -> socket.socket:

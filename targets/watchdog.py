@@ -47,6 +47,8 @@ class Watchdog:
         if now < self._tree_check_at:
             return None
         self._tree_check_at = now + self._check_every_s
+        if not os.path.lexists(f"{self._directory}/{layout.RECORD}"):
+            return "lost"  # someone deleted the attempt under it: nobody will ever collect it
         tree = linux.descendants_of(os.getpid())
         if len(tree) > self._max_processes:
             return "too_many_processes"

@@ -1,6 +1,7 @@
 """Attempts outlive their controller, and nothing outlives its supervisor."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -283,6 +284,37 @@ def test_an_end_before_a_machine_restart_counts_only_if_it_had_reached_the_disk(
         rewrite_boot(target, handle)
     assert finish(target, short).exit.cause is ExitCause.LOST
     assert finish(target, long).exit.cause is ExitCause.EXITED
+
+
+def test_an_attempt_whose_directory_is_deleted_is_ended(tmp_path: Path) -> None:
+    mark = "ARL_TEST_ORPHAN=deleted"
+    first = local_target(tmp_path)
+    first.launch(attempt(f"export {mark}; setsid sleep 60 & sleep 60"))
+    wait_until(lambda: len(processes_marked(mark)) >= 3, "it runs")
+    first.close()
+    root = Path(first._root)
+    root.rename(tmp_path / "moved")
+    shutil.rmtree(tmp_path / "moved")
+    wait_until(lambda: not processes_marked(mark), "all of it is ended")
+
+
+def test_a_root_that_is_deleted_and_made_again_gets_a_supervisor_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("targets.supervisor_link._START", short_lived())
+    first = local_target(tmp_path)
+    assert run(first, "exit 1").exit.code == 1
+    old = supervisor_pid(first)
+    shutil.rmtree(first._root)
+    second = local_target(tmp_path)
+    assert run(second, "exit 2").exit.code == 2
+    assert supervisor_pid(second) != old
+    first.close()
+    wait_until(lambda: not is_alive(old), "the first supervisor leaves")
+    assert run(second, "exit 3").exit.code == 3
+    assert Path(second._root, layout.SOCKET).exists(), "it left the other's socket alone"
+    second.close()
+    end_supervisor(tmp_path / "attempts-root")
 
 
 def test_a_supervisor_leaves_when_it_has_neither_clients_nor_attempts(
