@@ -116,11 +116,11 @@ def baseline_values(session: ReadSession, study_id: str) -> list[float]:
 
 
 def latest_noise_floor(session: ReadSession, study_id: str) -> float | None:
-    """As the latest decision of the study used it; None before the first."""
+    """As the latest screening decision used it; None before the first."""
     query = (
         select(DECISIONS.c.noise_floor)
         .join(TRIALS, TRIALS.c.id == DECISIONS.c.trial_id)
-        .where(TRIALS.c.study_id == study_id)
+        .where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
         .order_by(TRIALS.c.finish_seq.desc())
         .limit(1)
     )

@@ -1,0 +1,170 @@
+"""Verbs that ask something of a study: `pause`, `stop`, `cancel`, `extend`, `trial`, `replay`,
+`promote` and `decline`."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from controller.cli.naming import find_candidate
+from controller.cli.opening import service_opened
+from controller.cli.output import OK, print_json
+from controller.cli.requests import PENDING, Answer, ask, study_id_of
+from controller.cli.text import clipped, plain
+from controller.cli.values import parse_params
+from controller.spec.quantities import parse_count, parse_duration_s
+from ledger import reads
+from ledger.errors import InvalidInput
+from ledger.records import CommandVerb, Json, Resource
+from ledger.states import STUDY_TERMINAL
+
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", help="id, unique name, beginning of an id, or `last`")
+]
+CandidateName = Annotated[
+    str, typer.Argument(metavar="CANDIDATE", help="a candidate's id, or STUDY/NUMBER of its trial")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="until it has had its whole effect")]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
+
+
+def pause(study: StudyName, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Start no more trials; running ones go on. `arl resume STUDY` goes on.
+
+    --wait returns when nothing of it runs any more.
+    """
+    return _ask_study(study, CommandVerb.PAUSE, {}, wait=wait, as_json=as_json)
+
+
+def stop(study: StudyName, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Let running trials finish, then complete the study; nothing is replayed or promoted."""
+    return _ask_study(study, CommandVerb.STOP, {}, wait=wait, as_json=as_json)
+
+
+def cancel(study: StudyName, wait: Wait = False, as_json: AsJson = False) -> int:
+    """End the study and every process of it, now. Final."""
+    return _ask_study(study, CommandVerb.CANCEL, {}, wait=wait, as_json=as_json)
+
+
+def extend(
+    study: StudyName,
+    trials: Annotated[str | None, typer.Option(help="+20 for more, 60 for a new limit")] = None,
+    wall_time: Annotated[str | None, typer.Option(help="like +1h30m")] = None,
+    gpu_hours: Annotated[str | None, typer.Option(help="like +2.5")] = None,
+    llm_tokens: Annotated[str | None, typer.Option(help="like +1M")] = None,
+    llm_cost: Annotated[str | None, typer.Option(help="in dollars, like +5")] = None,
+    wait: Wait = False,
+    as_json: AsJson = False,
+) -> int:
+    """Raise a study's budgets: `+N` adds to a limit, `N` replaces it. A completed study searches
+    on; run it with `arl resume` where no worker waits."""
+    given: dict[Resource, tuple[str, str | None, Callable[[str], float]]] = {
+        Resource.TRIALS: ("--trials", trials, _count),
+        Resource.WALL_S: ("--wall-time", wall_time, _seconds),
+        Resource.GPU_S: ("--gpu-hours", gpu_hours, lambda text: float(text) * 3600),
+        Resource.LLM_TOKENS: ("--llm-tokens", llm_tokens, _count),
+        Resource.LLM_COST_USD: ("--llm-cost", llm_cost, float),
+    }
+    changes: dict[str, Json] = {
+        str(resource): _change(option, text, read)
+        for resource, (option, text, read) in given.items()
+        if text is not None
+    }
+    if not changes:
+        raise InvalidInput("extend: say what to extend, for example --trials +20")
+    return _ask_study(study, CommandVerb.EXTEND, changes, wait=wait, as_json=as_json)
+
+
+def _count(text: str) -> float:
+    return float(text) if text.isdecimal() else float(parse_count(text))
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdecimal() else parse_duration_s(text)
+
+
+def _change(option: str, text: str, read: Callable[[str], float]) -> Json:
+    amount = text.removeprefix("+")
+    try:
+        value = read(amount)
+    except ValueError as error:
+        raise InvalidInput(
+            f"extend: {option}: {plain(text)!r}: write an amount, or + and an amount ({error})"
+        ) from None
+    if not 0 < value < float("inf"):
+        raise InvalidInput(f"extend: {option}: {plain(text)!r}: write a number above 0")
+    return {"by" if text.startswith("+") else "to": value}
+
+
+def trial(
+    study: StudyName,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]…", help="every parameter")
+    ] = None,
+    params: Annotated[
+        list[str] | None, typer.Option("--params", metavar="NAME=VALUE", help="the same")
+    ] = None,
+    wait: Wait = False,
+    as_json: AsJson = False,
+) -> int:
+    """Try these parameters as the study's next trial. Values are read as in a study file: 1e-4 is
+    a number, true is true, anything else is text."""
+    with service_opened() as service:
+        study_id = study_id_of(service, study)
+        with service.ledger.read() as session:
+            spec = reads.get_study(session, study_id).spec
+        arguments: dict[str, Json] = {
+            "params": parse_params(spec, [*(params or []), *(pairs or [])])
+        }
+        answer = ask(service, study_id, CommandVerb.ENQUEUE, arguments, wait=wait)
+    return _print(answer, as_json=as_json)
+
+
+def replay(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Put a candidate before the promotion gate of its completed study."""
+    return _ask_for(candidate, CommandVerb.REPLAY, wait=wait, as_json=as_json)
+
+
+def promote(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Approve a candidate whose gate passed and awaits approval; else put it before the gate.
+
+    Nothing is ever promoted without having passed the gate.
+    """
+    return _ask_for(candidate, CommandVerb.PROMOTE, wait=wait, as_json=as_json)
+
+
+def decline(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Refuse a promotion that awaits approval."""
+    return _ask_for(candidate, CommandVerb.DECLINE, wait=wait, as_json=as_json)
+
+
+def _ask_study(
+    name: str, verb: CommandVerb, arguments: Mapping[str, Json], *, wait: bool, as_json: bool
+) -> int:
+    with service_opened() as service:
+        answer = ask(service, study_id_of(service, name), verb, arguments, wait=wait)
+    return _print(answer, as_json=as_json)
+
+
+def _ask_for(name: str, verb: CommandVerb, *, wait: bool, as_json: bool) -> int:
+    with service_opened() as service:
+        with service.ledger.read() as session:
+            candidate = find_candidate(session, name)
+        arguments: dict[str, Json] = {"candidate_id": candidate.id}
+        answer = ask(service, candidate.study_id, verb, arguments, wait=wait)
+    return _print(answer, as_json=as_json)
+
+
+def _print(answer: Answer, *, as_json: bool) -> int:
+    if as_json:
+        print_json(answer.document())
+        return OK
+    study = answer.study
+    if answer.state == PENDING:
+        print(f"{answer.verb}: asked {answer.by}, which has not answered yet")
+        return OK
+    detail = f" ({clipped(study.detail, 200)})" if study.detail else ""
+    print(f"{answer.verb}: done; study {plain(study.name)} ({study.id}) is {study.state}{detail}")
+    if answer.by == "here" and study.state not in STUDY_TERMINAL:
+        print(f"  no worker drives it now: `arl resume {study.id}` goes on")
+    return OK

@@ -1,0 +1,150 @@
+"""`arl plan` and `arl schema`: what a study file means, before anything runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.output import OK, console, print_json, table
+from controller.cli.text import duration, number, plain
+from controller.decisions.error_rates import ERROR_RATES
+from controller.decisions.pricing import ProfilePrice, Range, StudyPrice, price_study
+from controller.spec.loading import json_schema, load_study
+from controller.spec.quantities import parse_duration_s
+from controller.spec.study import StudySpec
+from ledger.errors import InvalidInput
+from ledger.records import Json
+
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="the study file")]
+TrialTime = Annotated[
+    str | None,
+    typer.Option("--trial-time", help="what one trial and its evaluation take, like 90s or 5m"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
+
+
+def plan(study: StudyFile, trial_time: TrialTime = None, as_json: AsJson = False) -> int:
+    """Check a study file and price the whole study under each promotion profile.
+
+    Nothing runs and no ledger is made. Without --trial-time, hours are the worst case: every
+    attempt running to its limit.
+    """
+    spec = load_study(study)
+    price = price_study(spec, trial_wall_s=_seconds(trial_time))
+    if as_json:
+        print_json(_document(spec, price))
+    else:
+        _print(spec, price)
+    return OK
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration_s(text)
+    except ValueError as error:
+        raise InvalidInput(f"--trial-time: {plain(text)!r}: {error}") from None
+    if seconds <= 0:
+        raise InvalidInput(f"--trial-time: {plain(text)!r}: write a time above 0")
+    return seconds
+
+
+def _document(spec: StudySpec, price: StudyPrice) -> dict[str, Json]:
+    return {
+        "name": spec.name,
+        "valid": True,
+        "parallel": price.parallel,
+        "trial_wall_s": price.trial_wall_s,
+        "search_trials": price.search_trials,
+        "limited_by": None if price.limited_by is None else str(price.limited_by),
+        "profiles": [_profile(found) for found in price.profiles],
+    }
+
+
+def _profile(price: ProfilePrice) -> dict[str, Json]:
+    rates = ERROR_RATES.get(price.profile or "")
+    return {
+        "profile": price.profile,
+        "baseline_trials": price.baseline_trials,
+        "gate_runs": _range(price.gate_runs),
+        "trials": _range(price.trials),
+        "hours": _range(price.hours),
+        "gpu_hours": _range(price.gpu_hours),
+        "worst_hours": price.worst_hours,
+        "worst_gpu_hours": price.worst_gpu_hours,
+        "error_rates": None
+        if rates is None
+        else {
+            "false_promotion": rates.false_promotion,
+            "power": {f"{effect:g}_sd": power for effect, power in rates.power.items()},
+        },
+    }
+
+
+def _range(found: Range | None) -> Json:
+    if found is None:
+        return None
+    return {"least": found.least, "typical": found.typical, "most": found.most}
+
+
+def _print(spec: StudySpec, price: StudyPrice) -> None:
+    search = "no limit" if price.search_trials is None else str(price.search_trials)
+    ended = f", ended by {price.limited_by}" if price.limited_by is not None else ""
+    print(f"{spec.name} is valid: {search} search trials{ended}, {price.parallel} at once")
+    names = ["", *(f"{p.profile or 'no promotion'}" for p in price.profiles)]
+    rows = [
+        ("baseline trials", *(str(p.baseline_trials) for p in price.profiles)),
+        ("gate runs", *(_span(p.gate_runs) for p in price.profiles)),
+        ("trials in all", *(_span(p.trials) for p in price.profiles)),
+        ("time", *(_span(p.hours, _time) for p in price.profiles)),
+        ("GPU time", *(_span(p.gpu_hours, _time) for p in price.profiles)),
+        ("time at the limits", *(_time(p.worst_hours) for p in price.profiles)),
+        ("GPU time at the limits", *(_time(p.worst_gpu_hours) for p in price.profiles)),
+        *_rate_rows(price),
+    ]
+    out = console()
+    out.print(table(*names, rows=rows))
+    if price.trial_wall_s is None:
+        print("--trial-time 90s, say, gives hours; the limits are the worst case")
+    else:
+        print(f"at {duration(price.trial_wall_s)} a trial, its evaluation included")
+    if spec.promotion is not None:
+        print(f"this study's own profile is {spec.promotion.profile}")
+
+
+def _rate_rows(price: StudyPrice) -> list[tuple[str, ...]]:
+    found = [ERROR_RATES.get(p.profile or "") for p in price.profiles]
+    if not any(found):
+        return []
+    effects = sorted({effect for rates in found if rates for effect in rates.power})
+    rows = [
+        ("false promotions", *("-" if r is None else f"{r.false_promotion:.1%}" for r in found))
+    ]
+    rows += [
+        (
+            f"found when +{effect:g} sd better",
+            *("-" if r is None else f"{r.power[effect]:.0%}" for r in found),
+        )
+        for effect in effects
+    ]
+    return rows
+
+
+def _span(found: Range | None, shown: Callable[[float], str] = number) -> str:
+    if found is None:
+        return "-"
+    if found.least == found.most:
+        return shown(found.most)
+    return f"{shown(found.least)} to {shown(found.most)} (usually {shown(found.typical)})"
+
+
+def _time(hours: float | None) -> str:
+    return "none" if hours == 0 else duration(None if hours is None else hours * 3600)
+
+
+def schema(as_json: AsJson = False) -> int:
+    """Print the JSON Schema of a study file; editors complete and check study files with it."""
+    print_json(json_schema())
+    return OK
