@@ -9,11 +9,19 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError
 
-from ledger.errors import ArlError, BudgetExceeded, Conflict, DiskFull, LedgerUnavailable
+from ledger.errors import (
+    ArlError,
+    BudgetExceeded,
+    Conflict,
+    DiskFull,
+    InvalidInput,
+    LedgerUnavailable,
+)
 
 _CODE_MASK: Final = 0xFF  # SQLite's extended codes carry the primary one in the low byte.
 _POSTGRES_DISK_FULL: Final = "53100"
 _POSTGRES_INTEGRITY: Final = "23"
+_POSTGRES_DATA: Final = "22"
 _LITTLE_SPACE_BYTES: Final = 1 << 20
 
 
@@ -87,6 +95,8 @@ def _translate_postgres(error: BaseException, where: str) -> ArlError:
         return _disk_full(where)
     if state.startswith(_POSTGRES_INTEGRITY) or state == "P0001":
         return _broken_constraint(str(error))
+    if state.startswith(_POSTGRES_DATA):
+        return InvalidInput(f"the ledger cannot hold it: {str(error).splitlines()[0]}")
     return LedgerUnavailable(f"the ledger {where} does not answer: {error}")
 
 
