@@ -33,7 +33,8 @@ _TRIALS: Final[tuple[Step, ...]] = (
 """What happens to trials under way, whatever the study does."""
 
 STEPS: Final[Mapping[StudyState, tuple[Step, ...]]] = {
-    StudyState.SUBMITTED: (commands.run, prepare.begin),
+    # Begun first: a pause asked for before any worker came must find something to pause.
+    StudyState.SUBMITTED: (prepare.begin, commands.run),
     StudyState.PREPARING: (commands.run, launch.start, observe.run, prepare.run),
     StudyState.RUNNING: (commands.run, *_TRIALS, propose.run, launch.plan),
     StudyState.PAUSED: (commands.run, *_TRIALS, launch.plan),

@@ -43,6 +43,8 @@ def run(ctx: StepContext) -> None:
     """Apply every pending command in the order they were given; a bad one is refused, with why."""
     pending, ctx.view.commands = ctx.view.commands, []
     for command in pending:
+        if command.verb is CommandVerb.ENQUEUE and ctx.view.study.state is StudyState.PREPARING:
+            continue  # read again, and applied once the study runs
         before = len(ctx.batch)
         try:
             _VERBS[command.verb](ctx, command)

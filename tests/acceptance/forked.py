@@ -28,7 +28,7 @@ def fork(function: Callable[[], None], log: Path, *, watched: bool = True) -> in
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        sys.stdout = sys.stderr = open(2, "w", closefd=False, buffering=1, encoding="utf-8")  # noqa: SIM115
+        sys.stdout = sys.stderr = open(2, "w", closefd=False, buffering=1, encoding="utf-8")
         faulthandler.enable(file=2)
         if watched:
             faulthandler.dump_traceback_later(PATIENCE_S - 5, file=2)

@@ -17,7 +17,7 @@ SECRET = "5e" * 32
 TRAIN = 'mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"'
 # The score is the parameter x; the evaluator sees nothing but the stored artifact.
 EVALUATE = (
-    "x=$(sed -n 's/.*\"x\": *\\([0-9.e-]*\\).*/\\1/p' \"$ARL_INPUTS/artifact/params.json\"); "
+    'x=$(sed -n \'s/.*"x": *\\([0-9.e-]*\\).*/\\1/p\' "$ARL_INPUTS/artifact/params.json"); '
     'echo "{\\"metrics\\": {\\"score\\": $x}}" >&3'
 )
 

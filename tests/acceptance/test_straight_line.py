@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from ledger import reads
-from ledger.records import Split, TrialKind
-from ledger.states import FamilyState, Reason, StudyState, TrialState
-from tests.acceptance.shell_study import drive, facts, open_service, submit
+from ledger.states import FamilyState, Reason, StudyState
+from tests.acceptance.shell_study import drive, open_service, submit
 
 PROMOTION = {"promotion": {"model": "toy", "profile": "quick"}, "noise": {}}
 
