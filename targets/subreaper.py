@@ -56,7 +56,7 @@ def serve_attempts(attempts: str, boot: str) -> NoReturn:
         os.setsid()
         signals = linux.open_signalfd({signal.SIGCHLD})
         for left in reversed(range(_ATTEMPTS_EACH)):
-            message = os.read(CHANNEL_FD, _MESSAGE_BYTES)
+            message = _read_channel()
             if not message:
                 break
             if not message.startswith(RUN):
@@ -203,7 +203,7 @@ class Attempt:
             self.wall_s = time.monotonic() - self._started_at
 
     def _on_message(self) -> None:
-        message = os.read(CHANNEL_FD, _MESSAGE_BYTES)
+        message = _read_channel()
         if not message:  # the supervisor died
             self._poll.unregister(CHANNEL_FD)
             self._end("lost")
@@ -276,6 +276,14 @@ class Attempt:
             "boot": self._boot,
         }
         layout.append_fact_surely(self._record_fd, {"exit": exit_fact})
+
+
+def _read_channel() -> bytes:
+    """A message of the supervisor; empty when it died."""
+    try:
+        return os.read(CHANNEL_FD, _MESSAGE_BYTES)
+    except ConnectionResetError:  # with a message of ours unread
+        return b""
 
 
 def _signal_text(status: int | None) -> str:
