@@ -138,7 +138,7 @@ def run_commands(group: Group) -> Outcome:
 def pytest_argv(group: Group, report: Path, extra: Sequence[str], *, slow: bool) -> list[str]:
     marker = f"({group.marker}) and not gpu" + ("" if slow else " and not slow")
     paths = [path for path in group.paths if (ROOT / path).exists()]
-    argv = [PYTHON, "-m", "pytest", "-q", "-rs", "--durations=3", "--durations-min=5"]
+    argv = [PYTHON, "-m", "pytest", "-q", "-rfEs", "--durations=3", "--durations-min=5"]
     return [*argv, f"--junitxml={report}", "-m", marker, *extra, *paths]
 
 
