@@ -115,6 +115,14 @@ def baseline_values(session: ReadSession, study_id: str) -> list[float]:
     return [float(value) for value in session.connection.execute(query).scalars()]
 
 
+def baseline_trial_ids(session: ReadSession, study_id: str) -> list[str]:
+    """The study's own baseline trials, by number."""
+    query = select(TRIALS.c.id).where(
+        TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.BASELINE
+    )
+    return list(session.connection.execute(query.order_by(TRIALS.c.number)).scalars())
+
+
 def latest_noise_floor(session: ReadSession, study_id: str) -> float | None:
     """As the latest screening decision used it; None before the first."""
     query = (
