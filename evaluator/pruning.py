@@ -26,8 +26,8 @@ half a kilobyte."""
 PrunerName: TypeAlias = Literal["none", "median", "power_law"]
 
 CURVE_POINTS: Final = 32
-CALIBRATION_CURVES: Final = 64
-"""The forecast's error is judged on so many latest finished curves."""
+COMPARED_CURVES: Final = 64
+"""Medians and the forecast's error are taken from so many latest finished curves."""
 FEWEST_POINTS: Final = 5
 """A forecast from fewer is not made."""
 FEWEST_CURVES: Final = 4
@@ -38,6 +38,10 @@ FIRST_RUNG: Final = 2
 LAST_RUNG: Final = 10
 """Forecasts are made at these sixteenths of the horizon: a few looks, not one per report, and
 none when little is left to save."""
+
+_VALUE_CAP: Final = 1e60
+_STEP_CAP: Final = 2**53
+"""What a program says is not bounded: beyond these, sums and squares of it would overflow."""
 
 _WARM_UP_SHARE: Final = 0.1
 _SHAPES: Final = (0.1, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, -2.0, -4.0, -8.0, -16.0, -32.0)
@@ -68,18 +72,29 @@ def decide_pruning(
     """
     if name == "none" or not curve:
         return None
-    if not math.isfinite(curve[-1][1]):
+    if not _is_number(curve[-1][1]):
         return Reason.NOT_FINITE
     known = [packed for packed in finished if packed]
     if curve[-1][0] < warmup_steps or len(known) < max(startup_trials, 1):
         return None
-    oriented = [(s, as_maximized(v, direction)) for s, v in curve if math.isfinite(v)]
+    oriented = [(s, as_maximized(v, direction)) for s, v in curve if _is_usable(s, v)]
+    if not oriented:
+        return None
     if name == "median":
         doomed = _is_behind_median(oriented, known, direction)
         return Reason.PRUNED_MEDIAN if doomed else None
     end = horizon if horizon is not None else max(int(packed[-2]) for packed in known)
     doomed = _is_beyond_hope(oriented, known, direction, end)
     return Reason.PRUNED_FORECAST if doomed else None
+
+
+def _is_number(value: float) -> bool:
+    """Finite, and not so large that the trial has diverged all the same."""
+    return math.isfinite(value) and abs(value) <= _VALUE_CAP
+
+
+def _is_usable(step: int, value: float) -> bool:
+    return 0 <= step <= _STEP_CAP and _is_number(value)
 
 
 # --- curves ------------------------------------------------------------------------------------
@@ -93,11 +108,11 @@ def thin_curve(curve: Curve, points: int = CURVE_POINTS) -> list[tuple[int, floa
     """
     if len(curve) <= points:
         return list(curve)
-    first, last = curve[0][0], curve[-1][0]
+    first, last = (min(max(step, 0), _STEP_CAP) for step in (curve[0][0], curve[-1][0]))
     width = max(last - first, 1) / (points - 1)
     buckets: dict[int, list[tuple[int, float]]] = {}
     for step, value in curve[:-1]:
-        if math.isfinite(value):
+        if _is_usable(step, value):
             place = min(max(int((step - first) / width), 0), points - 2)
             buckets.setdefault(place, []).append((step, value))
     thinned = [
@@ -109,7 +124,7 @@ def thin_curve(curve: Curve, points: int = CURVE_POINTS) -> list[tuple[int, floa
 
 def pack_curve(curve: Curve) -> PackedCurve:
     """A finished trial's curve as it is kept; empty when it has no finite value."""
-    finite = [(step, value) for step, value in curve if math.isfinite(value)]
+    finite = [(step, value) for step, value in curve if _is_usable(step, value)]
     packed = array("d")
     for step, value in thin_curve(finite):
         packed.extend((float(step), value))
@@ -132,7 +147,7 @@ def _is_behind_median(
     stopping rule of Golovin et al., 2017, on best values, which late bloomers survive longer)."""
     step = curve[-1][0]
     reached = []
-    for packed in finished:
+    for packed in finished[-COMPARED_CURVES:]:
         so_far = [value for at, value in _unpack(packed, direction) if at <= step]
         if so_far:
             reached.append(max(so_far))
@@ -182,7 +197,7 @@ def _hope(
         return None
     found = (
         _shortfall(packed.tobytes(), direction, step, horizon)
-        for packed in finished[-CALIBRATION_CURVES:]
+        for packed in finished[-COMPARED_CURVES:]
     )
     shortfalls = [s for s in found if s is not None]
     count = len(shortfalls)
@@ -193,7 +208,7 @@ def _hope(
     return own + max(bound, *shortfalls)
 
 
-@lru_cache(maxsize=16 * CALIBRATION_CURVES)
+@lru_cache(maxsize=16 * COMPARED_CURVES)
 def _shortfall(packed: bytes, direction: Direction, step: float, horizon: int) -> float | None:
     """What a finished curve came to minus its forecast from what was known at `step`."""
     points = _unpack(array("d", packed), direction)

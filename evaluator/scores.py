@@ -77,16 +77,7 @@ def _read_object(raw: bytes) -> dict[str, object]:
         raise _RefusedError(f"the score document is longer than {SCORE_BYTES} bytes")
     if not raw.strip():
         raise _RefusedError("the evaluator wrote no score document on its score channel")
-    try:
-        document = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
-        )
-    except UnicodeDecodeError:
-        raise _RefusedError("the score document is not UTF-8") from None
-    except RecursionError:
-        raise _RefusedError("the score document is nested too deeply") from None
-    except ValueError as error:
-        raise _RefusedError(f"the score document is not JSON: {error}") from None
+    document = _decoded(raw)
     if not isinstance(document, dict):
         raise _RefusedError(f"the score document is {_kind(document)}, but must be one object")
     for key in document:
@@ -96,6 +87,20 @@ def _read_object(raw: bytes) -> dict[str, object]:
                 ' are known; write {"metrics": {"NAME": NUMBER}}'
             )
     return document
+
+
+def _decoded(raw: bytes) -> object:
+    try:
+        found: object = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError:
+        raise _RefusedError("the score document is not UTF-8") from None
+    except RecursionError:
+        raise _RefusedError("the score document is nested too deeply") from None
+    except ValueError as error:
+        raise _RefusedError(f"the score document is not JSON: {error}") from None
+    return found
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -1,0 +1,1 @@
+"""Decisions: pure functions from records, the clock's reading and a seed to a record."""

@@ -17,7 +17,7 @@ A run that fails by the candidate's fault scores the worst value seen on that ha
 never dropped. The incumbent's runs are held to the same rule.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 
@@ -25,14 +25,13 @@ from controller.decisions.families import (
     Gate,
     GateStep,
     GateVerdict,
-    NeedRuns,
     ReplayRun,
     RunRequest,
     Stage,
 )
+from controller.decisions.gate_progress import Progress
 from controller.decisions.guards import judge_guard
 from controller.decisions.profiles import GateProfile
-from evaluator.objective import as_maximized
 from evaluator.statistics import mean, permutation_p, tie_tolerance, welch
 from ledger.records import Json, Split
 from ledger.states import FamilyState, Reason
@@ -52,102 +51,12 @@ def next_gate_step(gate: Gate, runs: Sequence[ReplayRun]) -> GateStep:
         return GateVerdict(
             state=FamilyState.INCONCLUSIVE, reason=Reason.NO_CANDIDATE, best=None, evidence={}
         )
-    state = _Progress(gate, runs)
+    state = Progress(gate, runs)
     for step in (_fill_pool, _stage_1, _interim, _test, _confirm):
         outcome = step(state)
         if outcome is not None:
             return outcome
     raise AssertionError("the confirmation always decides")
-
-
-class _Progress:
-    """One pass over a family: finished runs by key, and the evidence as it accumulates.
-
-    Scores are held oriented (larger is better) and given back in the metric's unit.
-    """
-
-    def __init__(self, gate: Gate, runs: Sequence[ReplayRun]) -> None:
-        self.gate = gate
-        self.profile = gate.profile
-        self.members = tuple(gate.members[: gate.profile.m])
-        self.evidence: dict[str, Json] = {}
-        self.best = ""
-        self._runs = {(r.candidate, r.stage, r.index): r for r in reversed(runs)}
-        self._seen: dict[Split, list[float]] = {
-            Split.HOLDOUT_A: [self.orient(r.a) for r in gate.pool],
-            Split.HOLDOUT_B: [self.orient(r.b) for r in gate.pool],
-        }
-        self.pool_guards: list[Mapping[str, float]] = [r.guards for r in gate.pool]
-        self.pool: dict[Split, list[float]] = {s: list(v) for s, v in self._seen.items()}
-
-    def orient(self, value: float) -> float:
-        """Applying it twice gives the value back."""
-        if not -float("inf") < value < float("inf"):
-            raise ValueError(f"a score of {value} reached the gate")
-        return as_maximized(value, self.gate.direction)
-
-    def missing(self, requests: Sequence[RunRequest]) -> NeedRuns | None:
-        """What of `requests` has not finished on every split it needs."""
-        lacking = tuple(r for r in requests if not self._is_finished(r))
-        return NeedRuns(requests=lacking) if lacking else None
-
-    def _is_finished(self, request: RunRequest) -> bool:
-        run = self.run(request)
-        return run is not None and (
-            run.failed or all(_on(run, split) is not None for split in request.splits)
-        )
-
-    def run(self, request: RunRequest) -> ReplayRun | None:
-        return self._runs.get((request.candidate, request.stage, request.index))
-
-    def scores(self, requests: Sequence[RunRequest]) -> dict[Split, list[float]]:
-        """The oriented scores of finished `requests`, per split in their order; a failed run
-        gets the worst seen on that split up to and including these."""
-        splits = requests[0].splits
-        found = {split: [self._score(r, split) for r in requests] for split in splits}
-        for split, values in found.items():
-            self._seen[split].extend(v for v in values if v is not None)
-        return {
-            split: [min(self._seen[split]) if v is None else v for v in values]
-            for split, values in found.items()
-        }
-
-    def _score(self, request: RunRequest, split: Split) -> float | None:
-        run = self.run(request)
-        value = None if run is None or run.failed else _on(run, split)
-        return None if value is None else self.orient(value)
-
-    def combined(self, requests: Sequence[RunRequest]) -> list[float]:
-        """Oriented scores over both halves, weighted by their items."""
-        scores = self.scores(requests)
-        a, b = self.gate.items_a, self.gate.items_b
-        return [
-            (a * on_a + b * on_b) / (a + b)
-            for on_a, on_b in zip(scores[Split.HOLDOUT_A], scores[Split.HOLDOUT_B], strict=True)
-        ]
-
-    def failures(self, requests: Sequence[RunRequest]) -> int:
-        return sum(1 for r in requests if (run := self.run(r)) is not None and run.failed)
-
-    def guard_value(self, request: RunRequest, metric: str) -> float | None:
-        """None when the run failed or did not measure it."""
-        run = self.run(request)
-        return None if run is None or run.failed else run.guards.get(metric)
-
-    def given_back(self, values: Sequence[float]) -> list[Json]:
-        return [self.orient(v) for v in values]
-
-    def end(self, state: FamilyState, reason: Reason) -> GateVerdict:
-        return GateVerdict(
-            state=state, reason=reason, best=self.best or None, evidence=self.evidence
-        )
-
-    def refuse(self, reason: Reason) -> GateVerdict:
-        return self.end(FamilyState.REFUSED, reason)
-
-
-def _on(run: ReplayRun, split: Split) -> float | None:
-    return run.a if split is Split.HOLDOUT_A else run.b
 
 
 def _requests(
@@ -173,7 +82,7 @@ def _offsets(profile: GateProfile) -> Iterator[int]:
 # --- the stages --------------------------------------------------------------------------------
 
 
-def _fill_pool(at: _Progress) -> GateStep | None:
+def _fill_pool(at: Progress) -> GateStep | None:
     """Runs of the incumbent until the pool has n0; both halves of all are then known."""
     lacking = at.profile.n0 - len(at.gate.pool)
     if lacking > 0:
@@ -193,7 +102,7 @@ def _fill_pool(at: _Progress) -> GateStep | None:
     return None
 
 
-def _stage_1(at: _Progress) -> GateStep | None:
+def _stage_1(at: Progress) -> GateStep | None:
     k1 = at.profile.k1
     asked = [
         _requests(member.candidate, Stage.STAGE_1, _A, i * k1, k1)
@@ -229,12 +138,12 @@ def _stage_1(at: _Progress) -> GateStep | None:
     return None
 
 
-def _stage_2_requests(at: _Progress) -> list[RunRequest]:
+def _stage_2_requests(at: Progress) -> list[RunRequest]:
     first = next(_offsets(at.profile))
     return _requests(at.best, Stage.STAGE_2, _B, first, at.profile.k2)
 
 
-def _interim(at: _Progress) -> GateStep | None:
+def _interim(at: Progress) -> GateStep | None:
     requests = _stage_2_requests(at)[: at.profile.k2 // 2]
     if needed := at.missing(requests):
         return needed
@@ -244,7 +153,7 @@ def _interim(at: _Progress) -> GateStep | None:
     return None if _exceeds(scores, bar) else at.refuse(Reason.INTERIM_FUTILITY)
 
 
-def _test(at: _Progress) -> GateStep | None:
+def _test(at: Progress) -> GateStep | None:
     requests = _stage_2_requests(at)
     if needed := at.missing(requests):
         return needed
@@ -265,7 +174,7 @@ def _test(at: _Progress) -> GateStep | None:
     return None if p <= at.profile.alpha else at.refuse(Reason.NOT_SIGNIFICANT)
 
 
-def _confirm(at: _Progress) -> GateStep:
+def _confirm(at: Progress) -> GateStep:
     _, new_at, old_at, _ = _offsets(at.profile)
     new = _requests(at.best, Stage.CONFIRM, _BOTH, new_at, at.profile.n_new)
     old = _requests(at.gate.incumbent, Stage.CONFIRM, _BOTH, old_at, at.profile.n_old)
@@ -301,7 +210,7 @@ def _exceeds(scores: Sequence[float], bar: float) -> bool:
     return mean(scores) - bar > tie_tolerance([mean(scores), bar])
 
 
-def _guards_hold(at: _Progress, new: Sequence[RunRequest], old: Sequence[RunRequest]) -> bool:
+def _guards_hold(at: Progress, new: Sequence[RunRequest], old: Sequence[RunRequest]) -> bool:
     """Every guard metric on the confirmation's runs; the pool's help the incumbent's side."""
     verdicts: dict[str, Json] = {}
     holds = True

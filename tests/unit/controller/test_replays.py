@@ -25,14 +25,10 @@ from controller.decisions.profiles import (
     THOROUGH,
     GateProfile,
     gate_runs_bounds,
-    profile_document,
-    profile_for,
-    read_profile,
 )
 from controller.decisions.replays import next_gate_step
 from evaluator.statistics import permutation_p, welch
 from ledger.digests import canonical_json
-from ledger.errors import Conflict, InvalidInput
 from ledger.records import Direction, Split
 from ledger.states import FamilyState, Reason
 
@@ -458,13 +454,6 @@ def test_a_guard_nobody_measured_is_not_held() -> None:
     assert verdict.reason is Reason.GUARD_REGRESSED
 
 
-# --- profiles ----------------------------------------------------------------------------------
-
-
-def test_the_demo_profile_with_its_baselines_fits_into_eighteen_runs() -> None:
-    assert QUICK.n0 + gate_runs_bounds(QUICK)[1] == 18
-
-
 def test_the_bounds_on_runs_hold_for_every_ending() -> None:
     for profile in (QUICK, THOROUGH, SMALL):
         low, high = gate_runs_bounds(profile)
@@ -474,34 +463,3 @@ def test_the_bounds_on_runs_hold_for_every_ending() -> None:
             full = gate(profile=profile, members=many, pool=pool(*[0.5, 0.51, 0.49] * 4))
             _, runs = play_scores(full, by_candidate(means))
             assert low <= len(runs) <= high
-
-
-def test_both_tries_of_a_study_share_one_error_budget() -> None:
-    first = profile_for("thorough", families_before=0)
-    second = profile_for("thorough", families_before=1)
-    assert (first.alpha, second.alpha) == (0.04, 0.01)
-    with pytest.raises(Conflict, match="error budget"):
-        profile_for("thorough", families_before=2)
-    assert profile_for("quick", tries=1, min_effect=0.1) == replace(QUICK, min_effect=0.1)
-
-
-def test_a_profile_survives_the_ledger() -> None:
-    profile = profile_for("quick", alpha=0.1, min_effect=0.02)
-    assert read_profile(json.loads(canonical_json(profile_document(profile)))) == profile
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("k2", 3),
-        ("k2", 0),
-        ("n0", 1),
-        ("n_old", 1),
-        ("m", 0),
-        ("alpha", 0.0),
-        ("min_effect", -1.0),
-    ],
-)
-def test_a_profile_that_cannot_decide_is_refused(field: str, value: float) -> None:
-    with pytest.raises(InvalidInput):
-        replace(THOROUGH, **{field: value})

@@ -161,8 +161,8 @@ def test_whatever_is_accepted_is_finite_typed_and_in_range(value: object) -> Non
 
 @given(st.binary(max_size=200))
 @settings(max_examples=300, deadline=None)
-def test_no_bytes_raise(raw: bytes) -> None:
-    parse(raw)
+def test_no_bytes_raise_and_hardly_any_are_a_score(raw: bytes) -> None:
+    assert isinstance(parse(raw), ScoreRefused)
 
 
 @given(st.floats(0, 1), st.floats(-1e60, 1e60))
