@@ -209,30 +209,21 @@ def _history(
         .order_by(TRIALS.c.finish_seq)
         .execution_options(yield_per=1000)
     )
-    for (
-        number,
-        state,
-        value,
-        reason,
-        candidate_id,
-        params,
-        verdict,
-        seq,
-    ) in session.connection.execute(query):
+    for row in session.connection.execute(query):
         count += 1
         # Parameters are stored as their canonical JSON, so this is digests.params_digest.
-        proposed.add(sha256_hex(params.encode()))
-        if seq is None:
+        proposed.add(sha256_hex(row.params.encode()))
+        if row.finish_seq is None:
             continue
         finished.append(
             FinishedTrial(
-                number=number,
-                params=json.loads(params),
-                state=TrialState(state),
-                value=value,
-                reason=Reason(reason),
-                candidate_id=candidate_id,
-                kept=verdict == Verdict.KEEP,
+                number=row.number,
+                params=json.loads(row.params),
+                state=TrialState(row.state),
+                value=row.value,
+                reason=Reason(row.reason),
+                candidate_id=row.candidate_id,
+                kept=row.verdict == Verdict.KEEP,
             )
         )
     return finished, frozenset(proposed), count

@@ -29,7 +29,8 @@ class Statement:
         """The SQL for this dialect, with `:name` or `%(name)s` parameters."""
         found = self._texts.get(dialect.name)
         if found is None:
-            named = type(dialect)(paramstyle=_NAMED[dialect.name])  # type: ignore[call-arg]
+            style = _NAMED[dialect.name]
+            named = type(dialect)(paramstyle=style)  # type: ignore[call-arg]  # every real one does
             compiled = self._clause.compile(dialect=named, column_keys=self._columns)
             found = self._texts[dialect.name] = str(compiled)
         return found

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sqlalchemy import select
+
 from ledger import writes
 from ledger.database import Ledger
 from ledger.digests import canonical_json, json_digest, sha256_hex, values_json
@@ -36,6 +38,7 @@ from ledger.records import (
     Verdict,
 )
 from ledger.states import AttemptState, Reason, StudyState, TrialState
+from ledger.tables import Base
 
 BUNDLE = "b" * 64
 MODEL = "d" * 64
@@ -45,6 +48,15 @@ SPEC: Mapping[str, Json] = {
     "name": "demo",
     "objective": {"metric": "loss", "direction": "minimize"},
 }
+
+
+def everything(ledger: Ledger) -> dict[str, list[str]]:
+    """Every row of every table, to see that nothing changed."""
+    with ledger.read() as session:
+        return {
+            table.name: sorted(map(repr, session.connection.execute(select(table))))
+            for table in Base.metadata.sorted_tables
+        }
 
 
 def submit(
