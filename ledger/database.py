@@ -143,7 +143,7 @@ def open_ledger(url_or_path: str | Path, *, create: bool) -> Ledger:
     try:
         with translated_errors(where, driver_error):
             if create:
-                create_schema(engine.execution_options(**{_WRITES: True}))
+                create_schema(engine.execution_options(**{_WRITES: True}), where)
             check_revision(engine, where)
         return Ledger(engine, where)
     except BaseException:

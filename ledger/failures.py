@@ -40,6 +40,8 @@ def translated_errors(where: str, driver_error: type[Exception]) -> Iterator[Non
         raise _translate(error, where) from error
     except (OperationalError, TimeoutError) as error:
         raise LedgerUnavailable(f"the ledger {where} does not answer: {error}") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{error.object!r} is not text that UTF-8 can hold") from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -95,9 +97,14 @@ def _translate_postgres(error: BaseException, where: str) -> ArlError:
         return _disk_full(where)
     if state.startswith(_POSTGRES_INTEGRITY) or state == "P0001":
         return _broken_constraint(str(error))
-    if state.startswith(_POSTGRES_DATA):
+    if state.startswith(_POSTGRES_DATA) or _is_data_error(error):
         return InvalidInput(f"the ledger cannot hold it: {str(error).splitlines()[0]}")
     return LedgerUnavailable(f"the ledger {where} does not answer: {error}")
+
+
+def _is_data_error(error: BaseException) -> bool:
+    """The driver itself refused a value (NUL in a text); it gives no state then."""
+    return any(cls.__name__ == "DataError" for cls in type(error).__mro__)
 
 
 def _broken_constraint(text: str) -> ArlError:

@@ -35,11 +35,17 @@ def find_revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
-def create_schema(engine: Engine) -> None:
-    """Make the tables of a new database in one transaction; an existing ledger is left alone."""
+def create_schema(engine: Engine, where: str) -> None:
+    """Make the tables of a new database in one transaction; an existing ledger is left alone.
+
+    Raises:
+        LedgerUnavailable: the SQLite file is another program's database.
+    """
     with engine.connect() as connection:
         if find_revision(connection) is not None:
             return
+        if engine.dialect.name == "sqlite" and inspect(connection).get_table_names():
+            raise LedgerUnavailable(f"{where} is another program's database: name a new file")
     upgrade_schema(engine, only_new=True)
 
 

@@ -12,6 +12,7 @@ from tests.postgres_server import PostgresServer, find_binaries, private_server
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """One private cluster for the whole run."""
+    pytest.importorskip("psycopg", reason="the postgres extra is not installed")
     binaries = find_binaries()
     if binaries is None:
         pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")

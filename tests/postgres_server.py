@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
-
 START_TIMEOUT_S = 60
 
 
@@ -71,6 +69,8 @@ class PostgresServer:
 
     def new_ledger_url(self) -> str:
         """The URL of an empty schema of its own: much faster to make than a database."""
+        import psycopg
+
         name = f"arl_{uuid.uuid4().hex[:12]}"
         address = f"host={self.socket} user=arl dbname=postgres"
         with psycopg.connect(address, autocommit=True) as connection:

@@ -69,6 +69,13 @@ def test_an_unknown_study_is_not_found(ledger: Ledger) -> None:
         assert reads.latest_incumbent(session, "nobody") is None
 
 
+@pytest.mark.parametrize("name", ["\udcff", "a\x00b", "x" * 5000, "'; --", "%", ""])
+def test_a_strange_name_is_refused_in_words(ledger: Ledger, name: str) -> None:
+    """A shell passes bytes that are not UTF-8 as lone surrogates."""
+    with pytest.raises((NotFound, InvalidInput)), ledger.read() as session:
+        reads.find_study(session, name)
+
+
 def test_a_name_must_say_which_study(ledger: Ledger) -> None:
     submit(ledger, "s1", name="twice")
     submit(ledger, "s2", name="once")

@@ -1,5 +1,6 @@
 """The migrations make exactly the tables the code uses; other versions are refused."""
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,11 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     engine.dispose()
     with pytest.raises(LedgerUnavailable, match="not an ARL ledger"):
         open_ledger(tmp_path / "other.db", create=False)
+    with pytest.raises(LedgerUnavailable, match="another program's database"):
+        open_ledger(tmp_path / "other.db", create=True)
+    raw = sqlite3.connect(tmp_path / "other.db")
+    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("studies",)]
+    raw.close()
 
 
 def test_other_databases_are_refused_by_name() -> None:
