@@ -36,6 +36,10 @@ RESUME_DIR: Final = "resume"
 EXIT_STOPPED: Final = 42
 """The program saved what it had and left because it was asked to."""
 
+EXIT_REFUSED: Final = 43
+"""An evaluator's: the artifact itself cannot be scored (not loadable, not allowed). That is the
+candidate's fault and final; every other failure of an evaluator is the evaluator's own."""
+
 SCORE_BYTES: Final = 8 * 1024 * 1024
 """A longer score document is refused."""
 

@@ -1,12 +1,15 @@
 """Builds the fully pinned AttemptSpec of each kind of attempt from the view."""
 
 import sys
+from pathlib import Path
 from typing import Final
 
+import inner_trials
 from controller.spec.study import StudySpec
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
 from inner_trials import contract
+from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind, Json
 from targets.protocol import AttemptSpec, Limits, Program
 
@@ -98,7 +101,7 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
 
 def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
     """Trusted code that sees everything the study froze, both splits included."""
-    inputs = dict(ctx.view.study.inputs)
+    inputs = {CODE_INPUT: store_own_code(ctx.store), **ctx.view.study.inputs}
     if ctx.bundle is not None:
         inputs.update({f"split_{split}": tree for split, tree in ctx.bundle.splits.items()})
     return AttemptSpec(
@@ -117,11 +120,18 @@ def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
             "kind": "prepare",
             "parameters": {},
             "seed": ctx.view.study.seed,
-            "options": {},
+            "options": {"program": ctx.view.spec.program.kind},
         },
         limits=_limits(ctx, attempt, None),
         egress=True,
     )
+
+
+def store_own_code(store: ArtifactStore) -> str:
+    """Tree digest of the programs that ARL brings, as this installation has them."""
+    package = Path(inner_trials.__file__).parent
+    files = [p.relative_to(package.parent).as_posix() for p in sorted(package.rglob("*.py"))]
+    return store.put_tree(package.parent, files)
 
 
 def _document(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial) -> dict[str, Json]:

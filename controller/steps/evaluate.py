@@ -6,10 +6,12 @@ from controller.steps.collect import describe, exit_reason, fail_attempt
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
 from evaluator.scores import ScoreRefused, parse_scores
+from inner_trials import contract
 from ledger import entries as e
 from ledger.digests import json_digest
 from ledger.records import AttemptKind, Split
 from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
+from targets.protocol import ExitCause
 
 
 def run(ctx: StepContext) -> None:
@@ -34,8 +36,7 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         raise ValueError(f"{attempt.id} is not an ended evaluation")
     reason = exit_reason(exited)
     if reason is not None:
-        infrastructure = fault_class(reason) is FaultClass.INFRASTRUCTURE
-        blamed = reason if infrastructure else Reason.EVALUATOR_ERROR
+        blamed = _whose_fault(reason, exited)
         fail_attempt(ctx, trial, attempt, blamed, describe(ctx, attempt, exited))
         return
     raw = ctx.target.score(attempt.handle or attempt.name)
@@ -59,6 +60,15 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
             last=all(s in trial.scores or s is split for s in trial.splits),
         )
     )
+
+
+def _whose_fault(reason: Reason, exited: e.AttemptExited) -> Reason:
+    """An evaluation that fails is the evaluator's fault, unless the machine's; only the frozen
+    evaluator itself may say that the artifact is to blame."""
+    if fault_class(reason) is FaultClass.INFRASTRUCTURE:
+        return reason
+    refused = exited.cause == ExitCause.EXITED and exited.exit_code == contract.EXIT_REFUSED
+    return Reason.OUTPUT_REFUSED if refused else Reason.EVALUATOR_ERROR
 
 
 def _take_reported(ctx: StepContext, trial: LiveTrial) -> None:

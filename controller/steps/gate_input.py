@@ -64,13 +64,13 @@ def _guards(ctx: StepContext, measured: Measured) -> dict[str, float]:
         ]
         if weighted:
             total = sum(weight for weight, _ in weighted)
-            value = sum(weight * score for weight, score in weighted) / total
-
-            found[name] = value
+            found[name] = sum(weight * score for weight, score in weighted) / total
     return found
 
 
-def finished_runs(view: StudyView, family: Family) -> list[ReplayRun]:
+def finished_runs(ctx: StepContext, family: Family) -> list[ReplayRun]:
+    """Replays that ended, by their place in the gate; lost ones are made again and not here."""
+    view = ctx.view
     runs = []
     for measured in view.replays.get(family.id, ()):
         stage, _, index = (measured.stage or "").partition(":")
@@ -85,6 +85,7 @@ def finished_runs(view: StudyView, family: Family) -> list[ReplayRun]:
                 index=int(index),
                 a=measured.values.get(a),
                 b=measured.values.get(b),
+                guards=_guards(ctx, measured),
                 failed=failed,
             )
         )

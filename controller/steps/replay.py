@@ -159,7 +159,7 @@ def _close(ctx: StepContext, family: Family, reason: Reason, found: Mapping[str,
 
 
 def _advance(ctx: StepContext, family: Family) -> None:
-    step = next_gate_step(gate_of(ctx, family), finished_runs(ctx.view, family))
+    step = next_gate_step(gate_of(ctx, family), finished_runs(ctx, family))
     if isinstance(step, NeedRuns):
         _make_runs(ctx, family, step.requests)
     else:

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import inner_trials
 from controller.decisions.pricing import check_price
 from controller.decisions.slots import Request, ResourcePool, never_fits
 from controller.spec.files import check_files, resolve
 from controller.spec.loading import resolved
 from controller.spec.study import StudySpec
-from controller.steps.attempt_specs import CODE_INPUT, program_of
+from controller.steps.attempt_specs import CODE_INPUT, program_of, store_own_code
 from controller.wiring import Service
 from evaluator.bundle import Bundle, freeze_bundle
 from evaluator.comparability import comparison_digest
@@ -118,9 +117,7 @@ def _store_inputs(service: Service, spec: StudySpec, base: Path) -> dict[str, st
     if spec.program.base is not None:
         inputs["base"] = _store(service, resolve(base, spec.program.base))
     if spec.program.kind != "command":
-        package = Path(inner_trials.__file__).parent
-        files = [p.relative_to(package.parent).as_posix() for p in sorted(package.rglob("*.py"))]
-        inputs[CODE_INPUT] = service.store.put_tree(package.parent, files)
+        inputs[CODE_INPUT] = store_own_code(service.store)
     return inputs
 
 

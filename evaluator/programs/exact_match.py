@@ -34,7 +34,7 @@ FORBIDDEN_CONFIG: Final = ("auto_map", "quantization_config")
 UNUSED_CONFIG: Final = ("_attn_implementation", "attn_implementation", "_name_or_path")
 CONFIG_BYTES: Final = 1024 * 1024
 DTYPES: Final = ("float32", "bfloat16", "float16")
-EXIT_REFUSED: Final = 3
+EXIT_REFUSED: Final = 43
 Z_95: Final = 1.959963984540054
 
 

@@ -10,8 +10,16 @@ from controller.worker.driver import StudyDriver
 from controller.worker.loop import Callbacks
 from ledger import reads
 from ledger.records import AttemptKind
-from ledger.states import AttemptState, FaultClass, Reason, StudyState, TrialState, fault_class
-from tests.acceptance.shell_study import drive, open_service, submit
+from ledger.states import (
+    AttemptState,
+    FamilyState,
+    FaultClass,
+    Reason,
+    StudyState,
+    TrialState,
+    fault_class,
+)
+from tests.acceptance.shell_study import drive, facts, open_service, submit
 
 ONE_TRIAL = {"budget": {"trials": 1}}
 
@@ -213,3 +221,112 @@ def _subreaper_of(home: Path, name: str) -> int:
                 continue
         time.sleep(0.02)
     raise AssertionError(f"no process of {name}")
+
+
+def test_a_command_study_with_data_is_prepared_and_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text('{"row": 1}\n{"row": 2}\n')
+    count = 'n=$(wc -l < "$ARL_INPUTS/train/train.jsonl"); mkdir "$ARL_OUTPUT/model"; '
+    service = open_service(tmp_path)
+    study_id = submit(
+        service,
+        tmp_path,
+        program={
+            "kind": "command",
+            "argv": [
+                "/bin/sh",
+                "-c",
+                count + 'echo "{\\"x\\": 0.$n}" > "$ARL_OUTPUT/model/params.json"',
+            ],
+            "data": {"train": "train.jsonl"},
+        },
+        **ONE_TRIAL,
+    )
+    assert drive(service, study_id).state is StudyState.COMPLETED
+    frozen = next(payload for kind, payload in facts(service, study_id) if kind == "inputs_frozen")
+    with service.ledger.read() as session:
+        baseline = reads.get_trial(session, f"{study_id}-0")
+    assert baseline.trial.value == 0.2
+    assert set(frozen["inputs"]) == {"train"}
+    assert frozen["report"]["ok"] is True
+    service.close()
+
+
+def test_training_data_that_holds_the_evaluators_items_ends_the_study(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text('{"item": "holdout-3"}\n')
+    service = open_service(tmp_path)
+    study_id = submit(
+        service,
+        tmp_path,
+        program={
+            "kind": "command",
+            "argv": ["/bin/sh", "-c", ":"],
+            "data": {"train": "train.jsonl"},
+        },
+        **ONE_TRIAL,
+    )
+    study = drive(service, study_id)
+    assert (study.state, study.reason) == (StudyState.FAILED, Reason.CONTAMINATED)
+    service.close()
+
+
+GUARDED = (
+    'x=$(sed -n \'s/.*"x": *\\([0-9.e-]*\\).*/\\1/p\' "$ARL_INPUTS/artifact/params.json"); '
+    "case $x in 0.1*) kept=1.0;; *) kept=WINNER;; esac; "
+    'echo "{\\"metrics\\": {\\"score\\": $x, \\"kept\\": $kept}}" >&3'
+)
+
+
+def guarded_study(tmp_path: Path, winner: str) -> tuple[StudyState, list[FamilyState]]:
+    service = open_service(tmp_path)
+    study_id = submit(
+        service,
+        tmp_path,
+        parallel=2,
+        evaluator={
+            "bundle": "./evaluator",
+            "argv": ["/bin/sh", "-c", GUARDED.replace("WINNER", winner)],
+            "splits": {"search": "search.jsonl", "holdout": "holdout.jsonl"},
+            "metrics": {"score": {"low": 0, "high": 1}, "kept": {"low": 0, "high": 1}},
+        },
+        noise={},
+        promotion={
+            "model": "toy",
+            "profile": "quick",
+            "guard": {"kept": {"max_drop": 0.05}},
+        },
+    )
+    state = drive(service, study_id).state
+    with service.ledger.read() as session:
+        families = [family.state for family in reads.list_families(session, study_id)]
+    service.close()
+    return state, families
+
+
+def test_a_winner_that_pays_with_a_guarded_metric_is_refused(tmp_path: Path) -> None:
+    assert guarded_study(tmp_path, "0.5") == (StudyState.COMPLETED, [FamilyState.REFUSED])
+
+
+def test_a_winner_that_keeps_the_guarded_metric_is_promoted(tmp_path: Path) -> None:
+    assert guarded_study(tmp_path, "0.97") == (StudyState.COMPLETED, [FamilyState.PROMOTED])
+
+
+def test_an_artifact_the_evaluator_refuses_is_the_candidates_fault(tmp_path: Path) -> None:
+    service = open_service(tmp_path)
+    study_id = submit(
+        service,
+        tmp_path,
+        evaluator={
+            "bundle": "./evaluator",
+            "argv": ["/bin/sh", "-c", "echo not loadable; exit 43"],
+            "splits": {"search": "search.jsonl", "holdout": "holdout.jsonl"},
+            "metrics": {"score": {"low": 0, "high": 1}},
+        },
+        **ONE_TRIAL,
+    )
+    study = drive(service, study_id)
+    assert study.reason is Reason.BASELINE_FAILED
+    with service.ledger.read() as session:
+        trial = reads.get_trial(session, f"{study_id}-0")
+    assert (trial.trial.state, trial.trial.reason) == (TrialState.FAILED, Reason.OUTPUT_REFUSED)
+    assert len([a for a in trial.attempts if a.kind is AttemptKind.EVALUATE]) == 1
+    service.close()
