@@ -30,25 +30,20 @@ def translated_errors(where: str, driver_error: type[Exception]) -> Iterator[Non
     """Raise ARL's errors for the driver's. `where` names the database for people."""
     try:
         yield
-    except DBAPIError as error:
-        if _is_our_mistake(error.orig):
+    except (DBAPIError, driver_error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if cause is None or _is_our_mistake(cause):
             raise
-        raise _translate(error.orig or error, where) from error
-    except driver_error as error:
-        if _is_our_mistake(error):
-            raise
-        raise _translate(error, where) from error
+        raise _translate(cause, where) from error
     except (OperationalError, TimeoutError) as error:
         raise LedgerUnavailable(f"the ledger {where} does not answer: {error}") from error
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"{error.object!r} is not text that UTF-8 can hold") from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise _disk_full(where) from error
 
 
-def _is_our_mistake(error: BaseException | None) -> bool:
+def _is_our_mistake(error: BaseException) -> bool:
     """A statement that is wrong is a bug, and must not look like a database that is away."""
     return type(error).__name__ in ("ProgrammingError", "InterfaceError") and isinstance(
         error, sqlite3.Error

@@ -8,11 +8,12 @@ from typing import Final
 from controller.cli.driving import Interrupt, is_driven, listen_to_the_worker
 from controller.cli.naming import find_study
 from controller.cli.opening import actor
+from controller.steps import commands
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.leases import describe_holder
 from controller.worker.loop import Callbacks, Worker
-from ledger import reads, summaries, writes
+from ledger import reads, summaries
 from ledger.errors import Conflict
 from ledger.records import CommandVerb, Json, Study
 from ledger.states import STUDY_TERMINAL, StudyState
@@ -64,8 +65,7 @@ def ask(
     Raises:
         Conflict: the request was refused; the message says why.
     """
-    with service.ledger.write() as session:
-        command_id = writes.insert_command(session, study_id, verb, arguments, actor())
+    command_id = commands.ask(service, study_id, verb, arguments, actor())
     with service.ledger.read() as session:
         study = reads.get_study(session, study_id)
     driven = is_driven(service, study)

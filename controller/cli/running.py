@@ -13,11 +13,12 @@ from controller.cli.output import OK, print_json
 from controller.cli.text import plain
 from controller.spec.loading import load_study
 from controller.spec.study import StudySpec
+from controller.steps import commands
 from controller.steps.submit import Submission, submit_study
 from controller.wiring import Service
 from controller.worker.leases import describe_holder
 from controller.worker.loop import Worker
-from ledger import reads, summaries, writes
+from ledger import reads, summaries
 from ledger.errors import Conflict
 from ledger.records import CommandVerb, Study
 from ledger.states import STUDY_TERMINAL, StudyState
@@ -95,8 +96,7 @@ def resume(studies: Names = None, as_json: AsJson = False) -> int:
             return OK
         for study in chosen:
             if studies and study.state is StudyState.PAUSED:
-                with service.ledger.write() as session:
-                    writes.insert_command(session, study.id, CommandVerb.RESUME, {}, actor())
+                commands.ask(service, study.id, CommandVerb.RESUME, {}, actor())
         waiting = [s.id for s in chosen if not is_driven(service, s)]
         if not waiting:
             return _passed_on(chosen, as_json=as_json)

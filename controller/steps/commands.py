@@ -1,18 +1,21 @@
 """Applies what operators asked for: the only way anyone but the worker changes a study."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from controller.steps import replay
 from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
 from controller.steps.propose import NewTrial, add_trial, cancel_waiting
+from controller.wiring import Service
 from ledger import entries as e
+from ledger import writes
 from ledger.digests import derive_seed
 from ledger.errors import ArlError, Conflict, InvalidInput
 from ledger.records import (
     Command,
     CommandVerb,
+    Json,
     Params,
     PausedBy,
     Proposal,
@@ -37,6 +40,19 @@ PAUSABLE: Final = frozenset(
         StudyState.REPLAYING,
     }
 )
+
+
+def ask(
+    service: Service,
+    study_id: str,
+    verb: CommandVerb,
+    arguments: Mapping[str, Json],
+    actor: str,
+) -> int:
+    """Ask something of a study; the worker that holds its lease applies it. Returns the
+    command's id. Raises NotFound."""
+    with service.ledger.write() as session:
+        return writes.insert_command(session, study_id, verb, arguments, actor)
 
 
 def run(ctx: StepContext) -> None:
