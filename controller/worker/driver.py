@@ -9,6 +9,7 @@ from controller.steps import STEPS
 from controller.steps.commands import end_everything
 from controller.steps.context import Capacity, StepContext
 from controller.steps.loading import load_view
+from controller.steps.prepare import begin
 from controller.steps.view import StudyView
 from controller.wiring import Service
 from evaluator.bundle import load_bundle
@@ -42,6 +43,7 @@ class StudyDriver:
         self._service = service
         self._capacity = capacity
         self._ctx = self._load()
+        self._owed: list[Callable[[], None]] = []
         self._notes_since: float | None = None
         self._commands_at = 0.0
         self._condition_at = 0.0
@@ -56,6 +58,7 @@ class StudyDriver:
         return (
             self.view.study.state in STUDY_TERMINAL
             and not self._ctx.batch
+            and not self._owed
             and not self.view.attempts()
         )
 
@@ -116,6 +119,7 @@ class StudyDriver:
         ctx = self._ctx
         ctx.news |= news
         try:
+            self._act()
             self._read_commands()
             self._check_condition()
             if self.condition is None or self.view.study.state is StudyState.PAUSED:
@@ -165,8 +169,14 @@ class StudyDriver:
         ctx.batch = []
         ctx.urgent = False
         self._notes_since = None
-        for effect in effects:
-            effect()
+        self._owed += effects
+        self._act()
+
+    def _act(self) -> None:
+        """Do what commits allowed, in order. What a target that is away refuses stays owed."""
+        while self._owed:
+            self._owed[0]()
+            del self._owed[0]
 
     @property
     def has_launches(self) -> bool:
@@ -229,8 +239,9 @@ class StudyDriver:
 
     def _pause(self, condition: Condition) -> None:
         self.condition = condition
+        begin(self._ctx)  # one that was only submitted says why it waits, too
         study = self.view.study
-        if study.state in (StudyState.PAUSED, StudyState.SUBMITTED, *STUDY_TERMINAL):
+        if study.state in (StudyState.PAUSED, *STUDY_TERMINAL):
             return
         self._ctx.add(
             e.StudyMoved(

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from controller.worker.driver import StudyDriver
 from controller.worker.leases import owner_name, try_claim
 from controller.worker.recovery import Recovery, reap_ended, recover
 from ledger import reads, writes
-from ledger.errors import LedgerUnavailable, StaleFence, TargetUnavailable
+from ledger.errors import DiskFull, LedgerUnavailable, StaleFence, TargetUnavailable
 from ledger.records import Study
 
 log = logging.getLogger("arl.worker")
@@ -82,29 +83,35 @@ class Worker:
         try:
             self._claim(only)
             self._renew()
-        except LedgerUnavailable as error:
+            for study_id in list(self._drivers):
+                with self._contained(study_id):
+                    self._tick(study_id)
+            if only is not None and not self._drivers and self._are_settled(only):
+                return False
+        except (LedgerUnavailable, DiskFull) as error:
             log.warning("the ledger does not answer: %s", error)
             time.sleep(LEDGER_RETRY_S)
             return True
-        for study_id in list(self._drivers):
-            self._tick(study_id)
-        if only is not None and not self._drivers and self._are_settled(only):
-            return False
         if not any(driver.has_launches for driver in self._drivers.values()):
             self._wait()
         return True
 
     def _tick(self, study_id: str) -> None:
         driver = self._drivers[study_id]
+        driver.tick(self._news)
+        self._callbacks.on_tick(driver)
+        if driver.is_settled:
+            self._release(study_id)
+
+    @contextmanager
+    def _contained(self, study_id: str) -> Iterator[None]:
+        """Whatever happens to one study drops that study and none of the others."""
         try:
-            driver.tick(self._news)
-            self._callbacks.on_tick(driver)
-            if driver.is_settled:
-                self._release(study_id)
+            yield
         except StaleFence:
             log.warning("study %s is driven by another worker now", study_id)
             self._drop(study_id)
-        except LedgerUnavailable as error:
+        except (LedgerUnavailable, DiskFull) as error:
             log.warning("study %s: the ledger does not answer: %s", study_id, error)
             self._drop(study_id)
             time.sleep(LEDGER_RETRY_S)
@@ -144,7 +151,8 @@ class Worker:
             if study.id in self._drivers or self._broken_until.get(study.id, 0.0) > now:
                 continue
             if only is None or study.id in only:
-                self._claim_one(study)
+                with self._contained(study.id):
+                    self._claim_one(study)
 
     def _claim_one(self, study: Study) -> None:
         settings = self._service.settings
@@ -177,8 +185,8 @@ class Worker:
 
     def _drop(self, study_id: str) -> None:
         """Forget a study without writing: it is someone else's, or the ledger is away."""
-        driver = self._drivers.pop(study_id)
-        for trial_id in driver.view.live:
+        driver = self._drivers.pop(study_id, None)
+        for trial_id in driver.view.live if driver is not None else ():
             self._capacity.pool = self._capacity.pool.without(trial_id)
 
     def _release(self, study_id: str) -> None:
@@ -193,5 +201,5 @@ class Worker:
         for study_id in list(self._drivers):
             try:
                 self._release(study_id)
-            except (LedgerUnavailable, StaleFence) as error:
+            except (LedgerUnavailable, DiskFull, StaleFence) as error:
                 log.warning("study %s: lease not given back: %s", study_id, error)

@@ -85,6 +85,13 @@ class WorkerProcess:
             self.code = forked.join(self.pid, patience_s)
         return self.code
 
+    def ended(self) -> bool:
+        if self.code is None:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code is not None
+
     def said(self) -> str:
         return self.output.read_text() if self.output.exists() else ""
 
@@ -137,7 +144,7 @@ class Lab:
         def work() -> None:
             logging.basicConfig(level=logging.WARNING)
             service = shell_study.open_service(self.base, **{**self.environment, **environment})
-            Worker(service).run(only=study_ids)
+            Worker(service).run(only=study_ids or None)
             service.close()
 
         started = WorkerProcess(forked.fork(work, output), output)
