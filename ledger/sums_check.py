@@ -97,8 +97,11 @@ def artifact_findings(
 
 def _trees_of_bundle(store: ArtifactStore, digest: str) -> list[str]:
     """A bundle is a document that names its code and its splits by tree digest."""
-    document = json.loads(store.read_bytes(digest))
-    return [document["code"], *document["splits"].values()]
+    try:
+        document = json.loads(store.read_bytes(digest))
+        return [document["code"], *document["splits"].values()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactCorrupt(f"artifact {digest} is not a bundle: {error!r}") from error
 
 
 def _referenced_trees(session: ReadSession) -> Iterator[tuple[str, str]]:

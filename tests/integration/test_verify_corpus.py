@@ -281,7 +281,7 @@ def test_a_damaged_artifact_is_found(sqlite_ledger: Ledger, tmp_path: Path) -> N
     study.record(study.proposed(0), study.launching(0), study.started(0), study.exited(0))
     study.record(study.saved(0, digest=tree))
     found = verify_ledger(sqlite_ledger, store)
-    assert [f.where for f in found] == ["studies s1"], "only the made-up bundle is missing"
+    assert [f.where for f in found] == ["studies s1 bundle"], "only the made-up bundle is missing"
     digest = store.manifest(tree)[0][3]
     stored = tmp_path / "store" / "objects" / digest[:2] / digest[2:]
     stored.chmod(0o644)
