@@ -80,7 +80,10 @@ def can_fail(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
             return True
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if re.match(r"raises$|fail$|assert|check|verify|expect|run_state_machine", name):
+            if re.match(
+                r"raises$|fail$|assert|check|verify|expect|wait_|eventually|run_state_machine",
+                name,
+            ):
                 return True
     return False
 
