@@ -1,5 +1,6 @@
 """Drives one claimed study: news, decisions, one commit, then effects. Never sleeps."""
 
+import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from ledger import reads, writes
 from ledger.errors import BundleChanged, DiskFull, ProposerFailed, TargetUnavailable
 from ledger.records import PausedBy
 from ledger.states import STUDY_TERMINAL, AttemptState, Reason, StudyState
+
+log = logging.getLogger("arl.worker")
 
 NOTES_WAIT_S: Final = 0.05
 """Progress notes (started, values) may wait this long for a decision to share their commit."""
@@ -236,6 +239,7 @@ class StudyDriver:
         except DiskFull:
             self.reload()
             self.condition = Condition(reason, str(error))
+            log.warning("study %s waits, and cannot even record why: %s", self.study_id, error)
 
     def _pause(self, condition: Condition) -> None:
         self.condition = condition

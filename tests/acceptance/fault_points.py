@@ -170,8 +170,8 @@ def _wrapped_file(points: FaultPoints, function: Callable[..., Any]) -> Callable
     def instrumented(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         if not set(mode) & set("wax+") or isinstance(file, int) or not is_ours():
             return function(file, mode, *args, **kwargs)
-        defaults = not kwargs and all(a in (-1, None) for a in args)
-        assert "b" in mode and defaults, f"open({mode!r}, {args}, {kwargs}) is not instrumented"
+        plain = "b" in mode and not kwargs and all(a in (-1, None) for a in args)
+        assert plain, f"open({mode!r}, {args}, {kwargs}) is not instrumented"
         raw = points.call("create", PointFile, file, mode.replace("b", ""))
         return io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
 
@@ -182,37 +182,8 @@ def _instrument_sqlite(points: FaultPoints) -> None:
     """SQLAlchemy commits through the driver's `commit`; what runs outside a transaction (a
     PRAGMA that changes the file) is its own commit. A commit of nothing is no change."""
 
-    class PointCursor(sqlite3.Cursor):
-        def execute(self, sql: str, *args: Any) -> Any:
-            if is_change(sql):
-                if not self.connection.in_transaction:
-                    return points.call("execute", super().execute, sql, *args)
-                self.connection.changed = True
-            return super().execute(sql, *args)
-
-        def executemany(self, sql: str, *args: Any) -> Any:
-            self.connection.changed = True
-            return super().executemany(sql, *args)
-
-    class PointConnection(sqlite3.Connection):
-        changed = False
-
-        def cursor(self, factory: Any = PointCursor) -> Any:
-            return super().cursor(factory)
-
-        def execute(self, *args: Any) -> Any:
-            return self.cursor().execute(*args)
-
-        def commit(self) -> None:
-            if not self.changed:
-                super().commit()
-                return
-            self.changed = False
-            points.call("commit", super().commit)
-
-        def rollback(self) -> None:
-            self.changed = False
-            super().rollback()
+    class PointConnection(CountedConnection):
+        POINTS = points
 
     connect = sqlite3.connect
 
@@ -221,6 +192,43 @@ def _instrument_sqlite(points: FaultPoints) -> None:
 
     sqlite3.dbapi2.connect = sqlite3.connect = instrumented  # type: ignore[assignment, attr-defined]
     assert "do_commit" not in vars(SQLiteDialect_pysqlite), "it commits in a way of its own now"
+
+
+class CountedCursor(sqlite3.Cursor):
+    def execute(self, sql: str, *args: Any) -> Any:
+        connection: Any = self.connection
+        if is_change(sql):
+            if not connection.in_transaction:
+                return connection.POINTS.call("execute", super().execute, sql, *args)
+            connection.changed = True
+        return super().execute(sql, *args)
+
+    def executemany(self, sql: str, *args: Any) -> Any:
+        connection: Any = self.connection
+        connection.changed = True
+        return super().executemany(sql, *args)
+
+
+class CountedConnection(sqlite3.Connection):
+    POINTS: FaultPoints
+    changed = False
+
+    def cursor(self, factory: Any = CountedCursor) -> Any:
+        return super().cursor(factory)
+
+    def execute(self, *args: Any) -> Any:
+        return self.cursor().execute(*args)
+
+    def commit(self) -> None:
+        if not self.changed:
+            super().commit()
+            return
+        self.changed = False
+        self.POINTS.call("commit", super().commit)
+
+    def rollback(self) -> None:
+        self.changed = False
+        super().rollback()
 
 
 def is_change(sql: str) -> bool:

@@ -30,6 +30,7 @@ def fork(function: Callable[[], None], log: Path, *, watched: bool = True) -> in
         os.dup2(output, 2)
         sys.stdout = sys.stderr = open(2, "w", closefd=False, buffering=1, encoding="utf-8")
         faulthandler.enable(file=2)
+        faulthandler.register(signal.SIGUSR1, file=2)
         if watched:
             faulthandler.dump_traceback_later(PATIENCE_S - 5, file=2)
         function()
@@ -41,7 +42,7 @@ def fork(function: Callable[[], None], log: Path, *, watched: bool = True) -> in
 
 
 def join(pid: int, patience_s: float = PATIENCE_S) -> int:
-    """Its exit code once it ended, negative for a signal. Raises TimeoutError, having killed it."""
+    """Its exit code once it ended, negative for a signal. Raises TimeoutError and kills it."""
     until = time.monotonic() + patience_s
     pause_s = 0.001
     while True:

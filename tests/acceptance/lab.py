@@ -142,7 +142,7 @@ class Lab:
         output = self.base / f"worker-{len(self._workers)}"
 
         def work() -> None:
-            logging.basicConfig(level=logging.WARNING)
+            logging.basicConfig(level=logging.WARNING, force=True)
             service = shell_study.open_service(self.base, **{**self.environment, **environment})
             Worker(service).run(only=study_ids or None)
             service.close()

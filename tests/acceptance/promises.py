@@ -13,15 +13,25 @@ from typing import Any
 
 from sqlalchemy import select
 
+from controller.spec.loading import parse_study
 from controller.wiring import Service
 from ledger import reads
 from ledger.database import ReadSession
 from ledger.digests import params_digest, sha256_hex
-from ledger.records import EntryRecord, FinishedTrial, History, PendingTrial, TrialKind
+from ledger.records import (
+    Direction,
+    EntryRecord,
+    FinishedTrial,
+    History,
+    Objective,
+    PendingTrial,
+    TrialKind,
+)
 from ledger.rows import ATTEMPTS, BUDGETS, COMMANDS, DECISIONS, EVALUATIONS, INCUMBENTS, TRIALS
 from ledger.states import ATTEMPT_TERMINAL, STUDY_TERMINAL, TRIAL_TERMINAL, Reason, TrialState
 from ledger.verify import verify_ledger
 from proposers.host import ask
+from targets.layout import process_start
 
 # --- each promise ----------------------------------------------------------------------------
 
@@ -79,9 +89,9 @@ def orphans(service: Service) -> Iterator[str]:
     for place in ("local/attempts", "artifacts/incoming"):
         for name in sorted(os.listdir(home / place)):
             yield f"O: {place}/{name} is left"
-    mine = f"{os.getpid()}-"
     for name in sorted(os.listdir(home / "local/trash")):
-        if not name.startswith(mine):
+        pid, _, rest = name.partition("-")  # a live process keeps bare directories there
+        if str(process_start(pid)) != rest.partition("-")[0]:
             yield f"O: local/trash/{name} is left"
     for pid, name in attempt_processes(home):
         yield f"O: process {pid} of attempt {name} still runs"
@@ -106,8 +116,6 @@ def attempt_processes(home: Path) -> Iterator[tuple[int, str]]:
 def not_reproduced(session: ReadSession, service: Service, study_id: str) -> Iterator[str]:
     """R: a fresh proposer, given what each call had seen, proposes the same again."""
     study = reads.get_study(session, study_id)
-    from controller.spec.loading import parse_study
-
     spec = parse_study(study.spec)
     proposer, space = service.proposer(spec), service.space(spec)
     entries = reads.list_entries(session, study_id, limit=1_000_000)
@@ -160,8 +168,6 @@ def _history(
                 finished.append(_finished(entry.kind, trial, facts, value))
     ended = {f.number for f in finished}
     assert len(proposed) == first_number, "the call's number is the count of search trials"
-    from ledger.records import Direction, Objective
-
     return History(
         objective=Objective(metric="score", direction=Direction.MAXIMIZE),
         next_number=first_number,
@@ -236,7 +242,7 @@ def differences(found: dict[str, Any], reference: dict[str, Any]) -> Iterator[st
         got = json.loads(json.dumps(found[part]))
         if got != expected:
             odd = [pair for pair in zip(got, expected, strict=False) if pair[0] != pair[1]]
-            yield f"R: {part}: {len(got)} and {len(expected)}, first difference {str(odd[:1])[:400]}"
+            yield f"R: {part}: {len(got)} and {len(expected)}, first {str(odd[:1])[:400]}"
 
 
 def broken(service: Service, study_id: str, ran: Sequence[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """What operators ask for happens once, whatever else happens at the time."""
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -273,7 +275,7 @@ def test_a_command_is_applied_once_when_the_worker_is_killed_right_after_it_was_
     if verb is CommandVerb.PAUSE:
         lab.ask(study_id, CommandVerb.RESUME)
     assert again.join() == 0
-    assert [v for v, _ in asked(lab, study_id)][0] == verb
+    assert asked(lab, study_id)[0][0] == verb
     assert len(asked(lab, study_id)) == (2 if verb is CommandVerb.PAUSE else 1)
     done = len([t for t in lab.trials(study_id) if t.state is TrialState.COMPLETE])
     expected = {CommandVerb.EXTEND: 5, CommandVerb.STOP: 1, CommandVerb.CANCEL: 0}
@@ -300,9 +302,6 @@ def test_a_cancel_kills_attempts_even_when_the_worker_dies_between_saying_and_do
 
 
 def die(*_: object) -> None:
-    import os
-    import signal
-
     os.kill(os.getpid(), signal.SIGKILL)
 
 

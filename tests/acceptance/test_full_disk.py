@@ -98,7 +98,7 @@ def test_no_space_at_any_depth_loses_nothing_and_ends_by_itself_when_there_is_so
     worker = full.worker(study_id)
     full.wait_for(lambda: full.trials(study_id), "the search begins")
     ballast = fill(small_disk, left_kib * 1024)
-    full.wait_for(lambda: notices(full, study_id) or worker.ended(), "it notices")
+    full.wait_for(lambda: notices(full, study_id) or "no space" in worker.said(), "it notices")
     ballast.unlink()
     assert worker.join() == 0
     assert full.study(study_id).state is StudyState.COMPLETED
@@ -136,7 +136,7 @@ def test_a_disk_that_fills_up_beside_an_idle_worker_is_waited_out(
     full.wait_for(lambda: full.study(first).state is StudyState.COMPLETED, "the first ends")
     full.ask(first, CommandVerb.EXTEND, trials={"by": 2})
     ballast = fill(small_disk, 0)
-    full.wait_for(lambda: "space" in worker.said() or notices(full, first), "it says so")
+    full.wait_for(lambda: notices(full, first) or "no space" in worker.said(), "it says so")
     ballast.unlink()
     full.wait_for(lambda: len(full.trials(first)) == 3, "it goes on")
     full.wait_for(lambda: full.study(first).state is StudyState.COMPLETED, "it ends")

@@ -19,7 +19,8 @@ def test_a_study_runs_from_submitted_to_promoted(tmp_path: Path) -> None:
         families = reads.list_families(session, study_id)
         best = reads.best_trial(session, study)
     assert [family.state for family in families] == [FamilyState.PROMOTED]
-    assert incumbent is not None and best is not None
+    assert incumbent is not None
+    assert best is not None
     assert incumbent.candidate_id == best.candidate_id
     service.close()
 
