@@ -14,6 +14,7 @@ from ledger.rows import (
     CANDIDATES,
     COMMANDS,
     DECISIONS,
+    LATEST,
     STUDIES,
     TRIALS,
     attempt_from,
@@ -155,6 +156,18 @@ def first_starts(session: ReadSession, study_id: str) -> FirstStarts:
         attempt=run(query).scalar_one(),
         trial=run(query.where(ATTEMPTS.c.kind == AttemptKind.TRAIN)).scalar_one(),
     )
+
+
+def latest_values(
+    session: ReadSession, trial_ids: Sequence[str]
+) -> dict[str, list[tuple[str, int, float]]]:
+    """(metric, step, value) last reported by each of some running trials, by trial id."""
+    query = select(LATEST).where(LATEST.c.trial_id.in_(trial_ids)).order_by(LATEST.c.metric)
+    found: dict[str, list[tuple[str, int, float]]] = {}
+    for row in session.connection.execute(query):
+        value = float(row.value.strip('"'))
+        found.setdefault(row.trial_id, []).append((row.metric, row.step, value))
+    return found
 
 
 def trials_of(session: ReadSession, candidate_id: str) -> list[Trial]:

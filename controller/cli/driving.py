@@ -116,7 +116,7 @@ def drive(service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bo
     report(service, studies, recoveries)
     if interrupt.number:
         if not as_json:
-            _say_how_to_resume(studies, watches)
+            _say_how_to_resume(service, studies)
         return INTERRUPTED
     return OK if all(s.state is StudyState.COMPLETED for s in studies) else STUDY_FAILED
 
@@ -211,12 +211,13 @@ def _text_report(
                     print(line)
 
 
-def _say_how_to_resume(studies: Sequence[Study], watches: dict[str, Watch]) -> None:
+def _say_how_to_resume(service: Service, studies: Sequence[Study]) -> None:
     """After Ctrl-C: what goes on by itself, and the command that follows it again."""
     for study in studies:
         if study.state in STUDY_TERMINAL:
             continue
-        running = len(watches[study.id].started) if study.id in watches else 0
+        with service.ledger.read() as session:
+            running = len(reads.load_live(session, study.id).attempts)
         goes_on = (
             f"{_several(running, 'attempt')} of it {'goes' if running == 1 else 'go'} on running"
             if running

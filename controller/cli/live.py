@@ -163,7 +163,8 @@ def _running_table(facts: Facts) -> Table:
 
 
 def reported(trial: RunningTrial) -> str:
-    """The newest value a trial told, with its step where that is known."""
-    if trial.reported is not None:
-        return f"{number(trial.reported[1])} at step {trial.reported[0]}"
-    return "" if trial.last_reported is None else number(trial.last_reported)
+    """The newest value a trial told, with its step."""
+    if trial.reported is None:
+        return ""
+    metric, step, value = trial.reported
+    return f"{clipped(metric, 30)} {number(value)} at step {step}"

@@ -13,6 +13,7 @@ from controller.steps.context import StepContext
 from controller.steps.propose import baselines_wanted
 from controller.steps.view import LiveTrial, StudyView
 from evaluator.objective import is_better
+from ledger import summaries
 from ledger.records import (
     AttemptKind,
     BudgetLine,
@@ -25,6 +26,7 @@ from ledger.records import (
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 
 RUNNING_SHOWN: Final = 12
+LATEST_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,8 @@ class RunningTrial:
     doing: str
     """`train`, `evaluate search`, `waiting`, …"""
     elapsed_s: float | None
-    reported: tuple[int, float] | None
-    """Step and value of the metric pruning looks at, where one is watched."""
-    last_reported: float | None
+    reported: tuple[str, int, float] | None
+    """Metric, step and value it told last: of the objective, else of a loss, else of any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,10 @@ class Watch:
     best: Best | None = None
     started: dict[str, float] = field(default_factory=dict)
     """Wall-clock start of attempts that run, by id."""
+    latest: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    """What running trials told last, as of at most a second ago."""
     _seen: int = 0
+    _read_at: float = 0.0
 
     def read(self, ctx: StepContext) -> Facts:
         """The study as it is now."""
@@ -111,6 +115,7 @@ class Watch:
         limit = trials.limit if trials is not None else None
         baseline = ctx.baseline_values()
         live = sorted(view.live.values(), key=lambda t: t.number)
+        self._read_latest(ctx, [trial.id for trial in live[:RUNNING_SHOWN]])
         return Facts(
             study_id=view.study.id,
             name=view.study.name,
@@ -154,6 +159,21 @@ class Watch:
         for attempt_id in running:
             self.started.setdefault(attempt_id, now)
 
+    def _read_latest(self, ctx: StepContext, trial_ids: list[str]) -> None:
+        now = time.monotonic()
+        if now - self._read_at < LATEST_EVERY_S or not trial_ids:
+            return
+        self._read_at = now
+        with ctx.ledger.read() as session:
+            values = summaries.latest_values(session, trial_ids)
+        objective = ctx.view.objective.metric
+        self.latest = {
+            trial_id: min(
+                told, key=lambda one: (one[0] != objective, "loss" not in one[0], -one[1])
+            )
+            for trial_id, told in values.items()
+        }
+
     def _running(self, trial: LiveTrial) -> RunningTrial:
         attempt = trial.attempt
         started = self.started.get(attempt.id) if attempt is not None else None
@@ -163,8 +183,7 @@ class Watch:
             stage=trial.stage,
             doing=_doing(trial),
             elapsed_s=None if started is None else max(0.0, time.time() - started),
-            reported=trial.curve[-1] if trial.curve else None,
-            last_reported=trial.last_reported,
+            reported=self.latest.get(trial.id),
         )
 
 

@@ -24,13 +24,13 @@ def verify(no_artifacts: NoArtifacts = False, as_json: AsJson = False) -> int:
     Exit code 1 when something is wrong; the first wrong row of each chain is named.
     """
     settings = read_settings()
-    store = None if no_artifacts else ArtifactStore(settings.home / "artifacts")
 
     def progress(part: str) -> None:
         if not as_json and sys.stderr.isatty():
             print(f"checking {plain(part)}", file=sys.stderr)
 
     with ledger_opened() as ledger:
+        store = None if no_artifacts else ArtifactStore(settings.home / "artifacts")
         findings = verify_ledger(
             ledger, store, heads_path=settings.home / "heads.jsonl", progress=progress
         )

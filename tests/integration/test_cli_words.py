@@ -1,0 +1,177 @@
+"""The command line before there is a ledger: help, plans, examples, and words that are refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli_runs import Arl, arl_in
+
+
+@pytest.fixture
+def arl(tmp_path: Path) -> Arl:
+    return Arl(tmp_path)
+
+
+def best_cpu_s(arl: Arl, *arguments: str) -> float:
+    """Processor seconds of the quickest of three runs: what a quiet machine would take."""
+    found = []
+    for _ in range(3):
+        before = os.times()
+        arl.ok(*arguments)
+        after = os.times()
+        used = after.children_user - before.children_user
+        found.append(used + after.children_system - before.children_system)
+    return min(found)
+
+
+def test_help_answers_within_200_ms_and_names_every_verb(arl: Arl) -> None:
+    from controller.cli.verbs import VERBS
+
+    assert best_cpu_s(arl, "--help") <= 0.2
+    words = arl.ok("--help").out
+    assert all(f"  {name} " in words for name in VERBS)
+    assert arl.ok().out == words
+
+
+def test_every_verb_explains_itself_and_takes_json(capsys: pytest.CaptureFixture[str]) -> None:
+    from controller.cli.front import run
+    from controller.cli.verbs import VERBS
+
+    for name in VERBS:
+        assert run([name, "--help"]) == 0
+        words = capsys.readouterr().out
+        assert f"arl {name}" in words
+        assert "--json" in words
+
+
+def test_show_answers_within_600_ms(tmp_path: Path) -> None:
+    with arl_in(tmp_path) as arl:
+        arl.ok("submit", arl.study())
+        assert best_cpu_s(arl, "show") <= 0.6
+
+
+def test_help_imports_neither_the_database_nor_the_models() -> None:
+    code = (
+        "import sys; from controller.cli.front import run; run(['--help']);"
+        "heavy = {'sqlalchemy', 'pydantic', 'rich', 'typer'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_verb_suggests_a_known_one(arl: Arl) -> None:
+    done = arl.run("shw", "--json")
+    assert done.code == 2
+    assert "arl show" in done.err
+    assert done.json()["error"]["code"] == "usage"
+
+
+def test_plan_prices_both_profiles_and_makes_no_ledger(arl: Arl) -> None:
+    arl.ok("init", "example")
+    place = Arl(arl.place / "example")
+    price = place.ok("plan", "study.yaml", "--trial-time", "1m", "--json").json()
+    assert [p["profile"] for p in price["profiles"]] == ["quick", "thorough"]
+    quick = price["profiles"][0]
+    assert quick["gate_runs"]["least"] < quick["gate_runs"]["most"]
+    assert quick["error_rates"]["false_promotion"] < 0.05
+    assert quick["hours"]["least"] > 0
+    words = place.ok("plan", "study.yaml").out
+    assert "baseline trials" in words
+    assert "time at the limits" in words
+    assert not place.home.exists()
+    assert place.run("plan", "study.yaml", "--trial-time", "soon").code == 2
+
+
+def test_a_wrong_study_file_lists_every_problem(arl: Arl) -> None:
+    file = arl.study(space={"x": {"type": "float", "low": 1.0, "high": 1.0}}, parallel=0, nam="x")
+    for verb in ("plan", "run", "submit"):
+        done = arl.run(verb, file, "--json")
+        assert done.code == 2
+        fields = {problem["field"] for problem in done.json()["error"]["problems"]}
+        assert {"space.x.low", "parallel", "nam"} & fields == {"parallel", "nam"} or len(
+            fields
+        ) > 2
+        assert len(done.err.splitlines()) == len(fields)
+    assert not arl.home.exists()
+    assert arl.run("run", "missing.yaml").code == 2
+
+
+def test_schema_is_a_json_schema(arl: Arl) -> None:
+    schema = arl.ok("schema").json()
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert "objective" in schema["properties"]
+
+
+def test_init_refuses_a_directory_with_anything_in_it(arl: Arl) -> None:
+    (arl.place / "mine").mkdir()
+    assert arl.ok("init", "mine", "--json").json()["example"] == "command"
+    assert arl.run("init", "mine").code == 4
+    (arl.place / "file").write_text("mine")
+    assert arl.run("init", "file").code == 2
+    assert (arl.place / "file").read_text() == "mine"
+    assert arl.run("init", "x", "--example", "other").code == 2
+
+
+def test_the_sort_example_is_whole_and_valid(arl: Arl) -> None:
+    arl.ok("init", "sort", "--example", "sort")
+    price = arl.ok("plan", "sort/study.yaml", "--json").json()
+    assert price["search_trials"] == 8
+    assert (arl.place / "sort" / "base" / "model.safetensors").stat().st_size > 100_000
+
+
+def test_doctor_finds_what_arl_needs(arl: Arl) -> None:
+    checks = {c["name"]: c for c in arl.ok("doctor", "--json").json()["checks"]}
+    assert checks["supervisor"]["ok"]
+    assert checks["python"]["ok"]
+    assert "supervisor: starts and answers" in arl.ok("doctor").out
+    assert not arl.home.exists()
+
+
+def test_without_a_ledger_looking_is_an_infrastructure_error(arl: Arl) -> None:
+    for verb in (("studies",), ("show",), ("verify",), ("resume",), ("db", "check")):
+        done = arl.run(*verb)
+        assert done.code == 5, done.err
+        assert "arl: ledger_unavailable: " in done.err
+        assert not arl.home.exists()
+
+
+def test_a_wrong_setting_is_named(arl: Arl) -> None:
+    done = arl.run("studies", ARL_CPUS="many")
+    assert done.code == 2
+    assert "ARL_CPUS" in done.err
+
+
+def test_a_traceback_only_where_it_is_asked_for(arl: Arl) -> None:
+    assert "Traceback" not in arl.run("show").err
+    assert "Traceback" in arl.run("show", ARL_DEBUG="1").err
+
+
+def test_a_reader_that_leaves_is_no_error(arl: Arl) -> None:
+    command = f"{sys.executable} -m controller.cli schema | head -c 10"
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=arl.place,
+        env=arl.environment({}),
+        capture_output=True,
+        check=True,
+    )
+    assert (len(done.stdout), done.stderr) == (10, b"")
+
+
+def test_json_has_null_and_a_flag_for_what_is_not_finite() -> None:
+    from controller.cli.output import finite
+
+    inf = float("inf")
+    assert finite({"a": float("nan"), "b": [1.0, -inf], "c": {"d": inf}, "e": 2.5}) == {
+        "a": None,
+        "b": [1.0, None],
+        "c": {"d": None, "non_finite": {"d": "inf"}},
+        "e": 2.5,
+        "non_finite": {"a": "nan", "b[1]": "-inf"},
+    }
+    assert json.dumps(finite([float("nan")])) == "[null]"
