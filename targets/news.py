@@ -5,8 +5,12 @@ import select
 import threading
 import time
 from collections.abc import Collection
+from typing import Final
 
+from ledger.errors import TargetUnavailable
 from targets.supervisor_link import Connection, connect
+
+_TRIES: Final = 5
 
 
 class News:
@@ -78,11 +82,21 @@ class News:
                 self._bell = -1
 
     def _subscribe(self) -> None:
-        if self._connection is None:
+        for _ in range(_TRIES):
+            if self._connection is not None:
+                return
             connection = connect(self._root)
-            connection.call("subscribe")
-            connection.socket.settimeout(0)
-            self._connection = connection
+            try:
+                connection.call("subscribe")
+                connection.socket.settimeout(0)
+            except OSError:  # the supervisor died just now: another one is started
+                connection.close()
+            else:
+                self._connection = connection
+        if self._connection is None:
+            raise TargetUnavailable(
+                f"supervisor of {self._root} went away {_TRIES} times in a row"
+            )
 
     def _disconnect(self) -> None:
         if self._connection is not None:
