@@ -27,7 +27,8 @@ def test_a_study_is_promoted_on_postgresql(
     with service.ledger.read() as session:
         incumbent = reads.latest_incumbent(session, "toy")
     assert study.state is StudyState.COMPLETED
-    assert incumbent is not None and incumbent.study_id == study_id
+    assert incumbent is not None
+    assert incumbent.study_id == study_id
     assert list(verify_ledger(service.ledger, service.store)) == []
     service.close()
 
@@ -41,9 +42,9 @@ def test_a_study_goes_on_after_its_postgresql_server_was_killed(
 
     def kill_the_server(driver: StudyDriver) -> None:
         if driver.view.finish_seq >= 6 and not killed.is_set():
-            killed.set()
-            postgres_server.kill()
+            postgres_server.stop("immediate")
             postgres_server.start()
+            killed.set()
 
     study = drive(service, study_id, Callbacks(on_tick=kill_the_server))
     assert killed.is_set()
