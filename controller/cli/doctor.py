@@ -169,24 +169,26 @@ def _gpus(settings: Settings) -> Check:
 
 
 def _bubblewrap() -> Check:
-    program = shutil.which("bwrap")
-    if program is None:
-        return Check("bubblewrap", False, "not installed", _SANDBOX)
-    answer = _answer([program, "--ro-bind", "/", "/", "--dev", "/dev", "true"])
-    return Check("bubblewrap", answer == "", f"{program}: {answer or 'works'}", _SANDBOX)
+    from targets.bubblewrap import BubblewrapTarget
+
+    reason = BubblewrapTarget.is_available()
+    if reason is None:
+        return Check(
+            "bubblewrap", True, "works: `target: {name: bubblewrap}` puts it around trials"
+        )
+    return Check("bubblewrap", False, reason, _UNPROTECTED)
 
 
 def _docker() -> Check:
     program = shutil.which("docker")
     if program is None:
-        return Check("docker", False, "not installed", _SANDBOX)
+        return Check("docker", False, "not installed; this version does not use it")
     answer = _answer([program, "version", "--format", "{{.Server.Version}}"])
-    return Check("docker", answer == "", f"{program}: {answer or 'answers'}", _SANDBOX)
+    found = f"{program}: {answer or 'answers'}; this version does not use it"
+    return Check("docker", answer == "", found)
 
 
-_SANDBOX: Final = (
-    "this version runs trials as plain processes of your user: run programs you trust"
-)
+_UNPROTECTED: Final = "until then trials are plain processes of your user: run programs you trust"
 
 
 def _answer(argv: list[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from controller.cli.documents import study_document
 from controller.cli.endings import ending_lines
+from controller.cli.opening import remember_heads
 from controller.cli.output import INTERRUPTED, OK, STUDY_FAILED, console, print_json
 from controller.cli.progress import Watch
 from controller.cli.text import plain
@@ -110,6 +111,7 @@ def drive(service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bo
         worker = Worker(service, Callbacks(on_recovery=on_recovery, on_tick=on_tick))
         with Interrupt(worker).installed() as interrupt:
             worker.run(list(study_ids))
+    remember_heads(service)
     with service.ledger.read() as session:
         studies = [reads.get_study(session, study_id) for study_id in study_ids]
     report = _json_report if as_json else _text_report

@@ -9,26 +9,41 @@ from controller.cli.text import plain
 from controller.settings import read_settings
 from ledger.errors import ArlError
 from ledger.records import Attempt
+from targets.protocol import LogChunk
 
 if TYPE_CHECKING:
-    from targets.local_process import LocalProcessTarget
+    from targets.protocol import Target
 
 CHUNK: Final = 256 * 1024
 
 
+class LogReader:
+    """The logs that targets keep on this machine: an attempt is with one of them."""
+
+    def __init__(self, targets: list["Target"]) -> None:
+        self._targets = targets
+
+    def read_log(self, handle: str, *, offset: int, limit: int) -> LogChunk:
+        """As targets.protocol.Target."""
+        chunks = (t.read_log(handle, offset=offset, limit=limit) for t in self._targets)
+        return next((chunk for chunk in chunks if chunk.size), LogChunk(b"", offset, 0))
+
+
 @contextmanager
-def log_reader() -> Iterator["LocalProcessTarget"]:
-    """The target whose logs are on this machine; quicker to open than the whole service."""
+def log_reader() -> Iterator[LogReader]:
+    """Quicker to open than the whole service."""
     from ledger.artifacts import ArtifactStore
-    from targets.local_process import LocalProcessTarget
+    from targets.registry import TARGETS, make_target
 
     settings = read_settings()
     store = ArtifactStore(settings.home / "artifacts")
-    reader = LocalProcessTarget(settings.home / "local", store, host=settings.host)
+    used = [name for name in sorted(TARGETS) if (settings.home / name).is_dir()] or ["local"]
+    targets = [make_target(n, settings.home / n, store, host=settings.host) for n in used]
     try:
-        yield reader
+        yield LogReader(targets)
     finally:
-        reader.close()
+        for target in targets:
+            target.close()
 
 
 def handle_of(attempt: Attempt) -> str:
@@ -36,7 +51,7 @@ def handle_of(attempt: Attempt) -> str:
     return attempt.handle or f"arl-{attempt.id}"
 
 
-def find_log_tail(reader: "LocalProcessTarget", attempt: Attempt, length: int) -> str:
+def find_log_tail(reader: LogReader, attempt: Attempt, length: int) -> str:
     """The last `length` bytes, safe; empty where there is no log (any more, or on this host)."""
     try:
         size = reader.read_log(handle_of(attempt), offset=0, limit=0).size

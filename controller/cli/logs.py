@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from controller.cli.log_text import CHUNK, LogText, handle_of, log_reader
+from controller.cli.log_text import CHUNK, LogReader, LogText, handle_of, log_reader
 from controller.cli.naming import find_trial_id
 from controller.cli.opening import ledger_opened
 from controller.cli.output import OK, print_json
@@ -17,7 +17,6 @@ from ledger.database import Ledger
 from ledger.errors import ArlError, InvalidInput, NotFound
 from ledger.records import Attempt, Json
 from ledger.states import ATTEMPT_TERMINAL, TRIAL_TERMINAL, AttemptState
-from targets.local_process import LocalProcessTarget
 
 FOLLOW_EVERY_S: Final = 0.2
 
@@ -67,7 +66,7 @@ def _chosen(attempts: Sequence[Attempt], which: str | None) -> list[Attempt]:
     return found
 
 
-def _document(reader: LocalProcessTarget, attempt: Attempt) -> dict[str, Json]:
+def _document(reader: LogReader, attempt: Attempt) -> dict[str, Json]:
     text, parts, offset = LogText(), [], 0
     while True:
         chunk = reader.read_log(handle_of(attempt), offset=offset, limit=CHUNK)
@@ -89,7 +88,7 @@ def _heading(attempt: Attempt) -> None:
     print(f"==> {attempt.id} ({attempt.kind}{split}, {attempt.state}) <==")
 
 
-def _copy(reader: LocalProcessTarget, attempt: Attempt, offset: int, text: LogText) -> int:
+def _copy(reader: LogReader, attempt: Attempt, offset: int, text: LogText) -> int:
     """Print everything from `offset` on; the offset to go on from."""
     while True:
         chunk = reader.read_log(handle_of(attempt), offset=offset, limit=CHUNK)
@@ -100,7 +99,7 @@ def _copy(reader: LocalProcessTarget, attempt: Attempt, offset: int, text: LogTe
         offset = chunk.offset + len(chunk.data)
 
 
-def _follow(ledger: Ledger, reader: LocalProcessTarget, trial_id: str, which: str | None) -> None:
+def _follow(ledger: Ledger, reader: LogReader, trial_id: str, which: str | None) -> None:
     """Copy each attempt as it goes, until the trial (or the one attempt) has ended."""
     offsets: dict[str, int] = {}
     texts: dict[str, LogText] = {}

@@ -4,9 +4,10 @@ import os
 import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.settings import read_settings
+from controller.settings import Settings, read_settings
 from ledger.database import Ledger, open_ledger
 
 if TYPE_CHECKING:
@@ -33,6 +34,19 @@ def service_opened(*, create: bool = False) -> Iterator["Service"]:
         yield service
     finally:
         service.close()
+
+
+def heads_path(settings: Settings) -> Path:
+    """Where the ends of the chains are remembered outside the database, for `arl verify`."""
+    return settings.home / "heads.jsonl"
+
+
+def remember_heads(service: "Service") -> None:
+    """Note where each chain ends now, so that a truncated ledger shows. Raises DiskFull."""
+    from ledger.heads import write_heads
+
+    with service.ledger.read() as session:
+        write_heads(session, heads_path(service.settings))
 
 
 def actor() -> str:

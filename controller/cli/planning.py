@@ -8,8 +8,8 @@ import typer
 
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.text import duration, number, plain
-from controller.decisions.error_rates import ERROR_RATES
 from controller.decisions.pricing import ProfilePrice, Range, StudyPrice, price_study
+from controller.decisions.profiles import ERROR_RATES, ErrorRates
 from controller.spec.loading import json_schema, load_study
 from controller.spec.quantities import parse_duration_s
 from controller.spec.study import StudySpec
@@ -74,12 +74,18 @@ def _profile(price: ProfilePrice) -> dict[str, Json]:
         "gpu_hours": _range(price.gpu_hours),
         "worst_hours": price.worst_hours,
         "worst_gpu_hours": price.worst_gpu_hours,
-        "error_rates": None
-        if rates is None
-        else {
-            "false_promotion": rates.false_promotion,
-            "power": {f"{effect:g}_sd": power for effect, power in rates.power.items()},
-        },
+        "error_rates": None if rates is None else _rates(rates),
+    }
+
+
+def _rates(rates: ErrorRates) -> dict[str, Json]:
+    """Shares, by simulation; the figures' conditions are in docs/decisions.md."""
+    return {
+        "false_promotion": rates.false_promotion,
+        "false_promotion_worst_noise": rates.false_promotion_worst,
+        "power_1_sd": rates.power_1_sd,
+        "power_2_sd": rates.power_2_sd,
+        "power_3_sd": rates.power_3_sd,
     }
 
 
@@ -118,18 +124,17 @@ def _rate_rows(price: StudyPrice) -> list[tuple[str, ...]]:
     found = [ERROR_RATES.get(p.profile or "") for p in price.profiles]
     if not any(found):
         return []
-    effects = sorted({effect for rates in found if rates for effect in rates.power})
-    rows = [
-        ("false promotions", *("-" if r is None else f"{r.false_promotion:.1%}" for r in found))
+    shown: tuple[tuple[str, Callable[[ErrorRates], float]], ...] = (
+        ("false promotions", lambda rates: rates.false_promotion),
+        ("… under the worst noise", lambda rates: rates.false_promotion_worst),
+        ("found when +1 sd better", lambda rates: rates.power_1_sd),
+        ("found when +2 sd better", lambda rates: rates.power_2_sd),
+        ("found when +3 sd better", lambda rates: rates.power_3_sd),
+    )
+    return [
+        (name, *("-" if rates is None else f"{share(rates):.1%}" for rates in found))
+        for name, share in shown
     ]
-    rows += [
-        (
-            f"found when +{effect:g} sd better",
-            *("-" if r is None else f"{r.power[effect]:.0%}" for r in found),
-        )
-        for effect in effects
-    ]
-    return rows
 
 
 def _span(found: Range | None, shown: Callable[[float], str] = number) -> str:

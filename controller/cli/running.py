@@ -8,7 +8,7 @@ import typer
 
 from controller.cli.driving import Interrupt, check_free, drive, is_driven, listen_to_the_worker
 from controller.cli.naming import find_study
-from controller.cli.opening import actor, service_opened
+from controller.cli.opening import actor, remember_heads, service_opened
 from controller.cli.output import OK, print_json
 from controller.cli.text import plain
 from controller.spec.loading import load_study
@@ -159,6 +159,7 @@ def worker(as_json: AsJson = False) -> int:
             if not as_json:
                 print(f"working on {service.ledger.where}; Ctrl-C stops", flush=True)
             driver.run()
+        remember_heads(service)
     if as_json:
         print_json({"stopped": True})
     return OK

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.opening import ledger_opened
+from controller.cli.opening import heads_path, ledger_opened
 from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.text import plain
 from controller.settings import read_settings
@@ -31,9 +31,7 @@ def verify(no_artifacts: NoArtifacts = False, as_json: AsJson = False) -> int:
 
     with ledger_opened() as ledger:
         store = None if no_artifacts else ArtifactStore(settings.home / "artifacts")
-        findings = verify_ledger(
-            ledger, store, heads_path=settings.home / "heads.jsonl", progress=progress
-        )
+        findings = verify_ledger(ledger, store, heads_path=heads_path(settings), progress=progress)
         where = ledger.where
     if as_json:
         print_json(

@@ -177,6 +177,17 @@ def test_verify_accepts_the_ledger_and_names_the_first_wrong_row(arl: Arl, tmp_p
     assert "wrong: " in Arl(tmp_path).run("verify").out
 
 
+def test_verify_misses_entries_that_were_cut_off_the_end(arl: Arl, tmp_path: Path) -> None:
+    shutil.copytree(arl.home, tmp_path / ".arl", ignore=shutil.ignore_patterns("local"))
+    heads = tmp_path / ".arl" / "heads.jsonl"
+    latest = json.loads(heads.read_text().splitlines()[-1])
+    with heads.open("a") as file:  # as if the ledger had gone on once
+        file.write(json.dumps({**latest, "seq": latest["seq"] + 1, "digest": "0" * 64}) + "\n")
+    cut = Arl(tmp_path).run("verify", "--json")
+    assert cut.code == 1
+    assert any(latest["chain"] in finding["where"] for finding in cut.json()["findings"])
+
+
 def test_db_check_and_upgrade_leave_a_current_ledger_alone(arl: Arl) -> None:
     assert arl.ok("db", "check", "--json").json()["ok"] is True
     assert arl.ok("db", "upgrade", "--json").json()["before"] is not None
