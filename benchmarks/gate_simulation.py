@@ -44,8 +44,8 @@ def student_3(rng: random.Random) -> float:
     return rng.gauss(0.0, 1.0) / math.sqrt(rng.gammavariate(1.5, 2.0))
 
 
-SKEW: Final = 0.9
-"""Sigma of a lognormal with skewness 4."""
+SKEW: Final = 0.95
+"""Sigma of a lognormal with skewness 5."""
 _LOGNORMAL_MEAN: Final = math.exp(SKEW * SKEW / 2.0)
 _LOGNORMAL_SD: Final = _LOGNORMAL_MEAN * math.sqrt(math.expm1(SKEW * SKEW))
 
@@ -59,12 +59,12 @@ def left_skewed(rng: random.Random) -> float:
 
 
 COLLAPSE_SHARE: Final = 0.1
-COLLAPSE_DROP: Final = 6.0
+COLLAPSE_DROP: Final = 7.0
 _COLLAPSE_SD: Final = math.sqrt(1.0 + COLLAPSE_SHARE * (1.0 - COLLAPSE_SHARE) * COLLAPSE_DROP**2)
 
 
 def collapsing(rng: random.Random) -> float:
-    """One run in ten falls six standard deviations of the others below them; unit variance."""
+    """One run in ten falls seven standard deviations of the others below them; unit variance."""
     fallen = COLLAPSE_DROP if rng.random() < COLLAPSE_SHARE else 0.0
     return (rng.gauss(0.0, 1.0) - fallen + COLLAPSE_SHARE * COLLAPSE_DROP) / _COLLAPSE_SD
 

@@ -48,6 +48,44 @@ class GateProfile:
 QUICK: Final = GateProfile(name="quick", m=2, k1=1, k2=4, n0=5, n_new=4, n_old=3)
 THOROUGH: Final = GateProfile(name="thorough", m=3, k1=2, k2=6, n0=10, n_new=10, n_old=5)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRates:
+    """Measured by `python -m benchmarks.decisions`, 2,000 simulated studies each, at alpha .05
+    and min_effect 0: 100 screened candidates, 5 of them with an effect in standard deviations
+    between runs. `docs/decisions.md` has the conditions and the whole table."""
+
+    false_promotion: float
+    """When no candidate is better, under normal noise."""
+    false_promotion_worst: float
+    """The same under the worst of the eight kinds of noise."""
+    power_1_sd: float
+    """Share of studies that promote a really better candidate, under normal noise."""
+    power_2_sd: float
+    power_3_sd: float
+    gate_runs_without_effect: float
+    """Runs of a family on average when no candidate is better, confirmations included."""
+
+
+ERROR_RATES: Final[Mapping[str, ErrorRates]] = {
+    "quick": ErrorRates(
+        false_promotion=0.019,
+        false_promotion_worst=0.028,
+        power_1_sd=0.09,
+        power_2_sd=0.68,
+        power_3_sd=0.97,
+        gate_runs_without_effect=4.5,
+    ),
+    "thorough": ErrorRates(
+        false_promotion=0.021,
+        false_promotion_worst=0.033,
+        power_1_sd=0.22,
+        power_2_sd=0.90,
+        power_3_sd=1.00,
+        gate_runs_without_effect=10.5,
+    ),
+}
+
 PROFILES: Final[Mapping[str, GateProfile]] = {p.name: p for p in (QUICK, THOROUGH)}
 
 

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.gate_simulation import FAMILIES, simulate
 from controller.decisions.profiles import (
+    ERROR_RATES,
+    PROFILES,
     QUICK,
     THOROUGH,
     gate_runs_bounds,
@@ -13,6 +16,7 @@ from controller.decisions.profiles import (
     profile_for,
     read_profile,
 )
+from evaluator.statistics import wilson_interval
 from ledger.digests import canonical_json
 from ledger.errors import Conflict, InvalidInput
 
@@ -50,3 +54,21 @@ def test_a_profile_survives_the_ledger() -> None:
 def test_a_profile_that_cannot_decide_is_refused(field: str, value: float) -> None:
     with pytest.raises(InvalidInput):
         replace(THOROUGH, **{field: value})
+
+
+def test_every_profile_publishes_its_error_rates() -> None:
+    assert set(ERROR_RATES) == set(PROFILES)
+
+
+@pytest.mark.parametrize("name", ["quick", "thorough"])
+def test_the_published_rates_are_those_the_simulation_gives(name: str) -> None:
+    """A few hundred studies, so a change of the rule shows; the benchmark runs thousands."""
+    profile, rates = PROFILES[name], ERROR_RATES[name]
+    normal = FAMILIES[0]
+    count = 400
+    null = [simulate(profile, normal, 0.0, f"null/{i}") for i in range(count)]
+    two = [simulate(profile, normal, 2.0, f"two/{i}") for i in range(count)]
+    false = wilson_interval(sum(o.promoted for o in null), count, z=3.3)
+    power = wilson_interval(sum(o.promoted and o.better for o in two), count, z=3.3)
+    assert false.low <= rates.false_promotion <= false.high
+    assert power.low <= rates.power_2_sd <= power.high
