@@ -104,7 +104,10 @@ def _freeze(service: Service, spec: StudySpec, base: Path) -> Bundle | None:
         splits={name: resolve(splits_base, path) for name, path in evaluator.splits.items()},
         argv=evaluator.argv,
         mode=evaluator.mode,
-        metrics={n: MetricRange(low=m.low, high=m.high) for n, m in evaluator.metrics.items()},
+        metrics={
+            n: MetricRange(low=m.low, high=m.high, resolution=m.resolution)
+            for n, m in evaluator.metrics.items()
+        },
         options=_json(evaluator.options),
     )
 
