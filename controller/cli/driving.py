@@ -42,9 +42,16 @@ class _OneLine(logging.Formatter):
         return line
 
 
+class _StandardError(logging.Handler):
+    """To standard error as it is at that moment: the live panel stands in for it for a while."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
 def listen_to_the_worker(level: int = logging.WARNING) -> None:
     """What the worker warns of goes to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StandardError()
     handler.setFormatter(_OneLine())
     logging.basicConfig(level=level, handlers=[handler])
 
@@ -161,10 +168,11 @@ def recovered_lines(found: Recovery) -> list[str]:
         (found.elsewhere, "on another host, out of reach from here: left alone"),
     )
     lines = [
-        f"{'resuming' if found.interrupted else 'driving'} {plain(found.name)} "
-        f"({found.study_id}), {found.state}: {found.trials_done} trials done, "
-        f"{found.trials_live} under way"
+        f"resuming {plain(found.name)} ({found.study_id}), {found.state}: "
+        f"{found.trials_done} trials done, {found.trials_live} under way"
     ]
+    if found.interrupted:
+        lines.append("  its last worker was gone without giving it back")
     lines += [f"  {_several(count, 'attempt')} {what}" for count, what in said if count]
     if found.reaped:
         lines.append(f"  {_several(found.reaped, 'process', 'es')} nobody owned: ended")

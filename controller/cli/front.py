@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ from ledger.records import Json
 def run(arguments: Sequence[str]) -> int:
     """Do what the command line says and return the exit code."""
     wants_json = "--json" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

@@ -1,6 +1,7 @@
 """Verbs that run studies: `run`, `resume`, `submit` and `worker`."""
 
 import logging
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -97,10 +98,11 @@ def resume(studies: Names = None, as_json: AsJson = False) -> int:
         for study in chosen:
             if studies and study.state is StudyState.PAUSED:
                 commands.ask(service, study.id, CommandVerb.RESUME, {}, actor())
-        waiting = [s.id for s in chosen if not is_driven(service, s)]
-        if not waiting:
-            return _passed_on(chosen, as_json=as_json)
-        return drive(service, waiting, as_json=as_json, tell=True)
+        driven = [s for s in chosen if is_driven(service, s)]
+        waiting = [s.id for s in chosen if s not in driven]
+        if driven:
+            _tell_asked(driven, as_json=as_json and not waiting)
+        return drive(service, waiting, as_json=as_json, tell=True) if waiting else OK
 
 
 def _named(service: Service, names: list[str]) -> list[Study]:
@@ -136,14 +138,14 @@ def _is_meant_to_rest(study: Study) -> bool:
     return study.state is StudyState.PAUSED and study.paused_by == "operator"
 
 
-def _passed_on(studies: list[Study], *, as_json: bool) -> int:
-    """Live workers were asked; there is nothing to drive here."""
+def _tell_asked(studies: list[Study], *, as_json: bool) -> None:
+    """Live workers drive these and were asked to resume them."""
     if as_json:
         print_json({"studies": [], "asked": [study.id for study in studies]})
-    else:
-        for study in studies:
-            print(f"{study.id}: asked {describe_holder(study)} to resume it")
-    return OK
+        return
+    for study in studies:
+        told = f"{study.id}: asked {describe_holder(study)} to resume it"
+        print(told, file=sys.stderr, flush=True)
 
 
 def worker(as_json: AsJson = False) -> int:

@@ -42,6 +42,9 @@ def test_without_a_worker_requests_are_applied_here(arl: Arl) -> None:
     assert arl.ok("resume", "--json").json() == {"studies": []}, "an operator's pause is kept"
     assert "arl resume" in arl.ok("extend", "last", "--trials", "+1").out
     assert arl.show()["budgets"]["trials"]["limit"] == 6
+    resumed = arl.start("resume", "last")
+    arl.wait_until(lambda s: s["state"] == "running")
+    interrupt(resumed)
     cancelled = arl.ok("cancel", "last", "--json").json()
     assert (cancelled["state"], cancelled["reason"]) == ("cancelled", "cancelled_by_operator")
     assert all(t["state"] != "running" for t in arl.show()["trials"])

@@ -151,6 +151,12 @@ def test_a_traceback_only_where_it_is_asked_for(arl: Arl) -> None:
     assert "Traceback" in arl.run("show", ARL_DEBUG="1").err
 
 
+def test_a_terminal_that_cannot_show_a_character_is_no_error(arl: Arl) -> None:
+    arl.ok("init", "example")
+    done = arl.ok("plan", "example/study.yaml", PYTHONIOENCODING="ascii")
+    assert "\\u2026 under the worst noise" in done.out
+
+
 def test_a_reader_that_leaves_is_no_error(arl: Arl) -> None:
     command = f"{sys.executable} -m controller.cli schema | head -c 10"
     done = subprocess.run(
