@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError
 
 from ledger.errors import InvalidInput, LedgerUnavailable
 from ledger.failures import translated_errors
@@ -156,7 +157,12 @@ def ledger_url(url_or_path: str | Path) -> URL:
     written = str(url_or_path)
     if "://" not in written:
         return URL.create("sqlite", database=str(Path(written).absolute()))
-    url = make_url(written)
+    try:
+        url = make_url(written)
+    except ArgumentError:
+        raise InvalidInput(
+            "ledger: it is not a database URL; write a path, or postgresql://user@host/database"
+        ) from None
     backend = url.get_backend_name()
     if backend == "postgres":
         url, backend = url.set(drivername="postgresql"), "postgresql"

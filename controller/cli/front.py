@@ -118,7 +118,8 @@ def _complain(
     wants_json: bool,
     problems: Sequence[Json] = (),
 ) -> int:
-    for line in message.splitlines() or [""]:
+    lines = message.splitlines() if problems else [" ".join(message.split())]
+    for line in lines:
         print(f"arl: {code}: {plain(line)}", file=sys.stderr)
     if wants_json:
         document: dict[str, Json] = {"code": code, "message": message, "exit_code": status}
