@@ -1,9 +1,13 @@
 """`arl run`, `resume`, `submit` and `worker`: ends, interruptions, kills, and two at once."""
 
 import os
+import pty
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -141,3 +145,36 @@ def test_a_ledger_of_a_newer_arl_is_left_alone(arl: Arl) -> None:
         done = arl.run(*verb)
         assert done.code == 5
         assert "ledger_too_new" in done.err
+
+
+def test_on_a_terminal_a_live_panel_shows_trials_budgets_and_what_runs(arl: Arl) -> None:
+    file = arl.study(body=SLOW, budget={"trials": 2, "wall_time": "10m"})
+    code, shown = on_terminal(arl, "run", file)
+    assert code == 0
+    assert "baselines" in shown
+    assert "wall time (min)" in shown
+    assert "trial 0" in shown
+    assert "train/loss 0.5 at step 1" in shown, "what runs says what it reported last"
+    assert "━" in shown, "budgets are bars"
+    assert "time left" in shown
+    assert "study tiny" in shown.splitlines()[-4], "the panel makes place for the ending"
+
+
+def on_terminal(arl: Arl, *arguments: str) -> tuple[int, str]:
+    """Run with a terminal of 100 columns as standard output; the exit code and all of it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "controller.cli", *arguments],
+        cwd=arl.place,
+        env=arl.environment({"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}),
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    seen = b""
+    with suppress(OSError):  # the terminal is gone when its last writer is
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    os.close(ours)
+    return process.wait(timeout=20), seen.decode()

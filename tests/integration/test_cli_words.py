@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.values import parse_params
+from ledger.errors import InvalidInput
+from ledger.records import Json
 from tests.cli_runs import Arl, arl_in
 
 
@@ -181,3 +184,24 @@ def test_json_has_null_and_a_flag_for_what_is_not_finite() -> None:
         "non_finite": {"a": "nan", "b[1]": "-inf"},
     }
     assert json.dumps(finite([float("nan")])) == "[null]"
+
+
+def test_parameters_are_read_as_in_a_study_file() -> None:
+    spec: dict[str, Json] = {"space": {"lr": {"type": "float"}, "n": {"type": "int"}}}
+    pairs = ["lr=1", "n=4", "loss=dapo", "on=true", "quoted='4'", 'text="a b"', "e=1e-4"]
+    assert parse_params(spec, pairs) == {
+        "lr": 1.0,
+        "n": 4,
+        "loss": "dapo",
+        "on": True,
+        "quoted": "4",
+        "text": "a b",
+        "e": 1e-4,
+    }
+    assert isinstance(parse_params(spec, ["lr=1"])["lr"], float)
+
+
+@pytest.mark.parametrize("pairs", [["lr"], ["=1"], ["lr=1", "lr=2"], ["lr=nan"], ["lr=1e999"]])
+def test_parameters_that_mean_nothing_are_refused(pairs: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="params"):
+        parse_params({}, pairs)
