@@ -4,6 +4,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from controller.clock import Clock, SystemClock
 from controller.jobs import Jobs
@@ -13,14 +14,17 @@ from controller.spec.study import StudySpec
 from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
-from ledger.errors import ArlError, UnknownName
+from ledger.errors import ArlError
 from proposers.protocol import Proposer
 from proposers.registry import build_proposer
 from proposers.search_space import SearchSpace
-from targets.local_process import LocalProcessTarget
 from targets.protocol import Target
+from targets.registry import TARGETS, make_target
 
 log = logging.getLogger("arl.wiring")
+
+AUTO: Final = "local"
+"""What a study gets that names no target."""
 
 
 class Cleaner:
@@ -60,18 +64,25 @@ class Service:
     _targets: dict[str, Target] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.collecting = Jobs(lambda: self.target("auto").interrupt())
+        self.collecting = Jobs(self.interrupt)
 
     def target(self, name: str) -> Target:
-        """The target of that name; `auto` is the local process, where nothing better exists."""
-        known = "local" if name == "auto" else name
-        if known != "local":
-            raise UnknownName(f"target.name: {name!r}: known targets are auto, local")
+        """The target of that name; `auto` is the local process. Raises UnknownName."""
+        known = AUTO if name == "auto" else name
         if known not in self._targets:
-            self._targets[known] = LocalProcessTarget(
-                self.settings.home / "local", self.store, host=self.settings.host
-            )
+            root = self.settings.home / known
+            self._targets[known] = make_target(known, root, self.store, host=self.settings.host)
         return self._targets[known]
+
+    def used_targets(self) -> list[Target]:
+        """Those that have run something below this home, or may have, the default one first."""
+        others = [name for name in sorted(TARGETS) if (self.settings.home / name).is_dir()]
+        return [self.target(name) for name in dict.fromkeys([AUTO, *others])]
+
+    def interrupt(self) -> None:
+        """Wake whoever waits for news of a target. Callable from any thread."""
+        for target in list(self._targets.values()):
+            target.interrupt()
 
     def space(self, spec: StudySpec) -> SearchSpace:
         return search_space(spec.space)

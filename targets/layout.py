@@ -47,6 +47,8 @@ ANSWERER_LOG: Final = "answerer.log"
 SCORE_FD: Final = 3
 ASK_FD: Final = 4
 ANSWER_FD: Final = 5
+STATUS_FD: Final = 6
+"""Where a sandbox says whether the program ran; the program does not have it."""
 
 CLEAN_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

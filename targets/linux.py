@@ -212,3 +212,13 @@ def memory_of(pids: Iterable[int]) -> int:
         private += resident_pages - shared_pages
         shared = max(shared, shared_pages)
     return (private + shared) * _PAGE_BYTES
+
+
+def signal_text(status: int | None) -> str:
+    """Which signal a program died of, for a person; empty when it was none."""
+    if status is None or status >= 0:
+        return ""
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"

@@ -61,7 +61,14 @@ class LocalProcessTarget:
 
     name = "local"
 
-    def __init__(self, root: Path, store: workspace.Store, *, host: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        store: workspace.Store,
+        *,
+        host: str,
+        sandbox: workspace.Sandbox | None = None,
+    ) -> None:
         self.host = host
         self._root = os.path.abspath(root)
         self._boot = layout.boot_id()
@@ -69,7 +76,9 @@ class LocalProcessTarget:
             os.makedirs(self._root, exist_ok=True)
             for part in (layout.ATTEMPTS, layout.LOGS, layout.TRASH):
                 os.makedirs(f"{self._root}/{part}", mode=0o700, exist_ok=True)
-        self._workspaces = workspace.Workspaces(self._root, store, host=host, boot=self._boot)
+        self._workspaces = workspace.Workspaces(
+            self._root, store, host=host, boot=self._boot, sandbox=sandbox
+        )
         self._link = CommandLink(self._root)
         self._news = News(self._root)
         self._report_bytes: dict[str, int] = {}

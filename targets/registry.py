@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Final
 
 from ledger.errors import UnknownName
+from targets.bubblewrap import BubblewrapTarget
 from targets.local_process import LocalProcessTarget
 from targets.protocol import Target
 from targets.workspace import Store
 
 TARGETS: Final[Mapping[str, Callable[[Path, Store, str], Target]]] = {
+    "bubblewrap": lambda root, store, host: BubblewrapTarget(root, store, host=host),
     "local": lambda root, store, host: LocalProcessTarget(root, store, host=host),
 }
 

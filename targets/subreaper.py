@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 from inner_trials.contract import EXIT_STOPPED
 from targets import layout, linux, spawning
+from targets.enclosed import Enclosed
 from targets.program_log import LogWriter
 from targets.streams import ScoreWriter, Streams
 from targets.watchdog import Watchdog
@@ -97,6 +98,7 @@ class Attempt:
         self._streams = Streams(self._poll)
         self._logs: list[LogWriter] = []
         self._score: ScoreWriter | None = None
+        self._enclosed: Enclosed | None = None
         self._program = 0
         self._status: int | None = None
         self._cause: str | None = None
@@ -162,6 +164,9 @@ class Attempt:
         if launch["score"]:
             self._score = ScoreWriter(f"{directory}/{layout.SCORE}")
             places.append((self._streams.add(self._score.write, given), layout.SCORE_FD))
+        if launch.get("sandboxed"):
+            self._enclosed = Enclosed(directory)
+            places.append((self._streams.add(self._enclosed.write, given), layout.STATUS_FD))
         if launch["answerer"] is not None:
             errors = self._streams.add(self._open_log(layout.ANSWERER_LOG), given)
             places += spawning.start_answerer(launch["answerer"], errors, given)
@@ -226,7 +231,10 @@ class Attempt:
         self._cause = self._cause or cause
         self._deadline = _NEVER
         self._kill_at = min(self._kill_at, now + self._launch["grace_s"])
-        self._signal_program(signal.SIGTERM)
+        if self._enclosed is not None:
+            self._enclosed.ask_to_end(self._program)
+        else:
+            self._signal_program(signal.SIGTERM)
 
     def _signal_program(self, number: int) -> None:
         # The program is not reaped yet, so neither its pid nor its group can be anybody else's.
@@ -252,6 +260,9 @@ class Attempt:
 
     def _record(self, failure: str | None) -> None:
         trouble = self._score.trouble if self._score is not None else ""
+        if self._enclosed is not None and failure is None:
+            self._status, failure, unmade = self._enclosed.conclude(self._status)
+            trouble = unmade or trouble
         cause = self._cause or "exited"
         if failure is not None:
             cause = "launch_failed"
@@ -263,7 +274,7 @@ class Attempt:
         details = (
             failure,
             trouble,
-            _signal_text(self._status),
+            linux.signal_text(self._status),
             f"{lost} bytes of its log were lost to a full disk" if lost else "",
         )
         exit_fact = {
@@ -284,12 +295,3 @@ def _read_channel() -> bytes:
         return os.read(CHANNEL_FD, _MESSAGE_BYTES)
     except ConnectionResetError:  # with a message of ours unread
         return b""
-
-
-def _signal_text(status: int | None) -> str:
-    if status is None or status >= 0:
-        return ""
-    try:
-        return f"killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"killed by signal {-status}"

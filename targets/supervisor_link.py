@@ -25,7 +25,8 @@ _START: Final = (
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 _SOURCES: Final = (
-    *("layout", "linux", "program_log", "recovery", "report_watch", "spawning", "streams"),
+    *("enclosed", "layout", "linux", "program_log", "recovery", "report_watch", "spawning"),
+    "streams",
     *("subreaper", "subreapers", "supervisor", "supervisor_start", "watchdog"),
 )
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind, IntermediateValue
 from targets import layout
+from targets.bubblewrap import BubblewrapTarget
 from targets.local_process import LocalProcessTarget
 from targets.protocol import AttemptSpec, Exit, Limits, Program, Target
 
@@ -135,6 +138,21 @@ def open_connection(target: LocalProcessTarget) -> Iterator[Any]:
 def local_target(base: Path, store: ArtifactStore | None = None) -> LocalProcessTarget:
     chosen = store if store is not None else ArtifactStore(base / "store")
     return LocalProcessTarget(base / "attempts-root", chosen, host="here")
+
+
+def bubblewrap_target(base: Path, store: ArtifactStore | None = None) -> BubblewrapTarget:
+    """Beside a local target of the same base. Skips where no sandbox can be made."""
+    require_bubblewrap()
+    chosen = store if store is not None else ArtifactStore(base / "store")
+    return BubblewrapTarget(base / "bubblewrap-root", chosen, host="here")
+
+
+def require_bubblewrap() -> None:
+    """Skip the test where no sandbox can be made; as root or in CI that is a failure."""
+    reason = BubblewrapTarget.is_available()
+    if reason is not None:
+        must = os.geteuid() == 0 or os.environ.get("CI") == "true"
+        (pytest.fail if must else pytest.skip)(f"bubblewrap: {reason}")
 
 
 def end_supervisor(root: Path) -> None:

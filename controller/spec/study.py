@@ -90,8 +90,9 @@ class ProgramSpec(Strict):
 class TargetSpec(Strict):
     """Where attempts run."""
 
-    name: Literal["auto", "local"] = "auto"
-    """auto: the strongest isolation there is; local: plain processes of this machine."""
+    name: Literal["auto", "local", "bubblewrap"] = "auto"
+    """local: plain processes of this machine, no sandbox; bubblewrap: a sandbox around each;
+    auto: local, in this version."""
 
 
 class ResourcesSpec(Strict):

@@ -56,7 +56,7 @@ LATER_KEYS: Final = frozenset(
 
 LATER_VALUES: Final[Mapping[Location, frozenset[str]]] = {
     ("program", "kind"): frozenset({"dpo", "grpo", "ppo", "reward_model", "rejection_sampling"}),
-    ("target", "name"): frozenset({"bubblewrap", "docker", "http", "ray"}),
+    ("target", "name"): frozenset({"docker", "http", "ray"}),
     ("pruning", "name"): frozenset({"asha", "hyperband", "patient", "percentile", "threshold"}),
     ("proposer", "name"): frozenset(
         {"cmaes", "gp", "hybrid", "llm", "llm_diff", "ppo", "sobol", "tpe"}

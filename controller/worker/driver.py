@@ -19,6 +19,7 @@ from ledger import reads, writes
 from ledger.errors import BundleChanged, DiskFull, ProposerFailed, TargetUnavailable
 from ledger.records import PausedBy
 from ledger.states import STUDY_TERMINAL, AttemptState, Reason, StudyState
+from targets.protocol import Target
 
 log = logging.getLogger("arl.worker")
 
@@ -54,6 +55,11 @@ class StudyDriver:
     @property
     def view(self) -> StudyView:
         return self._ctx.view
+
+    @property
+    def target(self) -> Target:
+        """Where its attempts run."""
+        return self._ctx.target
 
     @property
     def is_settled(self) -> bool:

@@ -13,9 +13,11 @@ from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.leases import owner_name, try_claim
 from controller.worker.recovery import Recovery, reap_ended, recover
+from controller.worker.waiting import wait_for_any
 from ledger import reads, writes
-from ledger.errors import DiskFull, LedgerUnavailable, StaleFence, TargetUnavailable
+from ledger.errors import DiskFull, LedgerUnavailable, StaleFence
 from ledger.records import Study
+from targets.protocol import Target
 
 log = logging.getLogger("arl.worker")
 
@@ -63,7 +65,7 @@ class Worker:
     def stop(self) -> None:
         """Make `run` return soon; callable from a signal handler. Attempts go on running."""
         self._stopping = True
-        self._service.target("auto").interrupt()
+        self._service.interrupt()
 
     def run(self, only: Sequence[str] | None = None) -> None:
         """Drive studies until `stop`, or until every study of `only` is settled.
@@ -124,15 +126,16 @@ class Worker:
     # --- waiting -----------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        handles = [h for driver in self._drivers.values() for h in driver.handles()]
+        waited: dict[str, tuple[Target, list[str]]] = {}
+        for driver in self._drivers.values():
+            _, handles = waited.setdefault(driver.target.name, (driver.target, []))
+            handles += driver.handles()
         now = self._now()
         longest = min(LONGEST_WAIT_S, max(0.0, self._claim_at - now))
         timeout = min((d.wait_s(longest) for d in self._drivers.values()), default=longest)
-        try:
-            self._news = self._service.target("auto").wait(handles, timeout)
-        except TargetUnavailable as error:
-            log.warning("the target does not answer: %s", error)
-            self._news = set(handles)  # observing them tells each study what is wrong
+        targets = list(waited.values()) or [(self._service.target("auto"), [])]
+        self._news, away = wait_for_any(targets, timeout)
+        if away:
             time.sleep(TARGET_RETRY_S)
 
     def _now(self) -> float:

@@ -74,14 +74,17 @@ def reap_ended(service: Service) -> int:
 
     A worker killed between recording a cancellation and carrying it out leaves such attempts.
     """
-    target = service.target("auto")
-    found = target.list_owned(service.ledger.id)
+    found = [
+        (target, attempt)
+        for target in service.used_targets()
+        for attempt in target.list_owned(service.ledger.id)
+    ]
     if not found:
         return 0
     with service.ledger.read() as session:
         ended = reads.ended_study_ids(session)
-    orphans = [f for f in found if study_of(f.name) in ended]
-    for orphan in orphans:
+    orphans = [(target, f) for target, f in found if study_of(f.name) in ended]
+    for target, orphan in orphans:
         target.kill(orphan.handle)
         target.release(orphan.handle)
     return len(orphans)

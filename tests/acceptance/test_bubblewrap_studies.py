@@ -113,7 +113,7 @@ def test_the_logs_of_sandboxed_trials_are_found_by_the_command_line(
     )
     drive(service, study_id)
     with service.ledger.read() as session:
-        trial = reads.list_trials(session, study_id).trials[0]
+        trial = reads.list_trials(session, study_id).items[0].trial
     service.close()
     end_supervisors(tmp_path)
     shown = subprocess.run(

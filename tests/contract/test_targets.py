@@ -15,7 +15,16 @@ from ledger.errors import Conflict, InvalidInput, UnknownName
 from ledger.records import AttemptKind
 from targets.protocol import ExitCause, Program, Target
 from targets.registry import TARGETS, make_target
-from tests.target_runs import attempt, end_supervisor, finish, log_of, python, run, shell
+from tests.target_runs import (
+    attempt,
+    end_supervisor,
+    finish,
+    log_of,
+    python,
+    require_bubblewrap,
+    run,
+    shell,
+)
 
 REPORT = """echo '{"step": %d, "metric": "loss", "value": %s}' >> "$ARL_REPORTS" """
 UNTIL_ASKED = 'while [ ! -e "$ARL_STOP" ]; do sleep 0.02; done; '
@@ -32,6 +41,8 @@ def target(
     tmp_path_factory: pytest.TempPathFactory,
     store: ArtifactStore,
 ) -> Iterator[Target]:
+    if request.param == "bubblewrap":
+        require_bubblewrap()
     root = tmp_path_factory.mktemp(request.param)
     made = make_target(request.param, root, store, host="here")
     yield made
@@ -73,18 +84,19 @@ def test_a_program_that_does_not_exist_is_a_failed_launch_that_names_it(target: 
 
 
 def test_a_file_that_may_not_be_executed_is_a_failed_launch(
-    target: Target, tmp_path: Path
+    target: Target, store: ArtifactStore, tmp_path: Path
 ) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o600)
-    ended = run(target, Program(argv=(str(script),), python="python"))
+    program = Program(argv=("{data}/script",), python="python")
+    ended = run(target, program, inputs={"data": store.put_tree(tmp_path)})
     assert ended.exit.cause is ExitCause.LAUNCH_FAILED
     assert "denied" in ended.exit.detail
 
 
 def test_launching_a_name_again_starts_nothing(target: Target) -> None:
-    spec = attempt('echo once; sleep 0.2; echo "$ARL_ATTEMPT" >> "$HOME/../ran"')
+    spec = attempt('echo once; sleep 0.2; echo "$ARL_ATTEMPT" >> "$HOME/ran"')
     assert target.launch(spec) == target.launch(spec)
     ended = finish(target, spec.name)
     assert target.launch(spec) == ended.handle

@@ -125,7 +125,7 @@ def test_a_fork_bomb_is_cleaned_up(target: LocalProcessTarget, sessions: str) ->
 def test_a_program_that_multiplies_is_ended(
     target: LocalProcessTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("targets.workspace.MAX_PROCESSES", 50)
+    monkeypatch.setattr("targets.attempt_files.MAX_PROCESSES", 50)
     mark = "ARL_TEST_BOMB=many"
     many = f"export {mark}; i=0; while [ $i -lt 80 ]; do sleep 60 & i=$((i+1)); done; wait"
     ended = run(target, many)

@@ -221,7 +221,8 @@ SECTIONS: list[tuple[dict[str, object], str]] = [
     ),
     (
         changed(COMMAND, target__name="docker"),
-        'target.name: "docker": it is not available in this version; write auto or local',
+        'target.name: "docker": it is not available in this version; '
+        "write auto, local or bubblewrap",
     ),
     # metrics
     (
