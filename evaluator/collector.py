@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from evaluator.survey import (
+    HOSTILE,
     OPEN_DIR,
     OPEN_FILE,
     CollectLimits,
@@ -89,6 +90,10 @@ def collect(
     except FileNotFoundError:
         empty = _store(-1, [], "", store)
         return Collected(empty, empty)
+    except OSError as error:
+        if error.errno not in HOSTILE:
+            raise
+        return Refused("", "is not a directory that may be read any more")
     try:
         return _collect(top, store, role_dirs, limits or CollectLimits())
     except RuleBroken as refused:

@@ -63,6 +63,8 @@ def has_directory(parent: int, name: str) -> bool:
         mode = os.lstat(name, dir_fd=parent).st_mode
     except FileNotFoundError:
         return False
+    except PermissionError:
+        raise RuleBroken(escaped(name), "may not be looked at") from None
     if not stat.S_ISDIR(mode):
         raise RuleBroken(escaped(name), f"is {_kind(mode)}, but must be a directory")
     return True
@@ -114,6 +116,8 @@ def _lstat(directory: int, name: str, path: str) -> os.stat_result:
         return os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
         raise RuleBroken(escaped(path), "vanished while it was collected") from None
+    except PermissionError:
+        raise RuleBroken(escaped(path), "may not be looked at") from None
 
 
 def _check_device(status: os.stat_result, path: str, walk: Survey) -> None:
@@ -173,7 +177,7 @@ class opened:
         try:
             self._fd = os.open(name, flags, dir_fd=parent)
         except OSError as error:
-            if error.errno not in _HOSTILE:
+            if error.errno not in HOSTILE:
                 raise
             text = os.strerror(error.errno or 0).lower()
             raise RuleBroken(escaped(path), f"cannot be opened: {text}") from None
@@ -185,7 +189,7 @@ class opened:
         os.close(self._fd)
 
 
-_HOSTILE: Final = frozenset(
+HOSTILE: Final = frozenset(
     {
         errno.ELOOP,
         errno.EACCES,

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,12 @@ def kill_at_each(
                     file.flush()
 
         pids.append(forked.fork(work, base / f"lane-{lane}", watched=False))
-    codes = [forked.join(pid, patience_s=6 * 3600.0) for pid in pids]
+    try:
+        codes = [forked.join(pid, patience_s=6 * 3600.0) for pid in pids]
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     said = "".join((base / f"lane-{lane}").read_text() for lane in range(lanes))
     assert codes == [0] * lanes, said
     found = []

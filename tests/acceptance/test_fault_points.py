@@ -71,6 +71,7 @@ def test_the_fault_points_study_touches_everything(
     assert {row[2] for row in attempts.values()} >= {"evaluator_error", "exit_nonzero"}
 
 
+@pytest.mark.timeout(1800)
 def test_a_kill_at_any_of_the_fault_points_is_survived(
     base: Path, recorded: tuple[list[Point], list[str], dict[str, Any]]
 ) -> None:
