@@ -92,7 +92,7 @@ class LocalProcessTarget:
         self._news.expect(spec.name)
         started = False
         try:
-            started = self._link.call("launch", spec.name)["started"]
+            started = self._link.call("launch", spec.name, spec.launch_by)["started"]
         except Refusal as refusal:  # another controller discarded it just now
             raise Conflict(f"attempt {spec.name} cannot be launched: {refusal}") from refusal
         finally:

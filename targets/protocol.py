@@ -61,6 +61,10 @@ class AttemptSpec:
     paths it knows under `inputs`, `output` and `workspace`."""
     limits: Limits
     egress: bool = False
+    launch_by: float | None = None
+    """Monotonic time of this machine after which it is not started any more, though it may be
+    found: the lease of the worker that asks is over then, and another may have run it already.
+    A local target raises ledger.errors.StaleFence."""
     answerer: Program | None = None
     """Evaluate attempts in `answers` mode: the candidate's program, run without labels, bundle
     or network, its stdin and stdout connected to the evaluator's answer channel."""

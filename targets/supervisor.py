@@ -93,9 +93,14 @@ class Supervisor:
 
     # attempts
 
-    def _launch(self, name: str) -> Message:
-        """Start it unless it was started before, which its record says."""
+    def _launch(self, name: str, by: float | None) -> Message:
+        """Start it unless it was started before, which its record says, or it is too late."""
         attempt = f"{self._attempts}/{name}"
+        # Judged here, not by the asker: that one may have been stopped just before it asked.
+        if by is not None and time.monotonic() > by:
+            if layout.read_record(attempt) is not None:
+                return {"started": False}
+            raise Refused("late", f"{name} was asked for after the lease of its asker was over")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         try:
             record = os.open(f"{attempt}/{layout.RECORD}", flags, 0o600)
@@ -182,7 +187,7 @@ class Supervisor:
     def _answer(self, client: Client, line: bytes) -> Message:
         try:
             request = json.loads(line)
-            return {"ok": True, **self._serve(client, request["op"], request.get("name", ""))}
+            return {"ok": True, **self._serve(client, request)}
         except Refused as refusal:
             return {"ok": False, "error": refusal.code, "detail": str(refusal)}
         except OSError as error:
@@ -191,7 +196,8 @@ class Supervisor:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             return {"ok": False, "error": "request", "detail": f"not understood: {error!r}"}
 
-    def _serve(self, client: Client, operation: str, name: str) -> Message:
+    def _serve(self, client: Client, request: Message) -> Message:
+        operation, name = request["op"], request.get("name", "")
         if operation == "hello":
             return {"protocol": layout.PROTOCOL, "code": self._code, "pid": os.getpid()}
         if operation == "subscribe":
@@ -200,7 +206,7 @@ class Supervisor:
         if not layout.is_name(name):
             raise Refused("request", f"{name!r} is not the name of an attempt")
         if operation == "launch":
-            return self._launch(name)
+            return self._launch(name, request.get("by"))
         if operation == "state":
             return {"running": name in self._running}
         if operation == "stop":

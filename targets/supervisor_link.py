@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.errors import DiskFull, InvalidInput, TargetUnavailable
+from ledger.errors import DiskFull, InvalidInput, StaleFence, TargetUnavailable
 from targets import layout
 from targets.disk_errors import disk_errors
 
@@ -59,9 +59,10 @@ class Connection:
             self.socket.close()
             raise
 
-    def call(self, operation: str, name: str = "") -> Message:
+    def call(self, operation: str, name: str = "", by: float | None = None) -> Message:
         """Ask and wait for the answer. Raises Refusal."""
-        self.socket.sendall(json.dumps({"op": operation, "name": name}).encode() + b"\n")
+        request = {"op": operation, "name": name, "by": by}
+        self.socket.sendall(json.dumps(request).encode() + b"\n")
         while b"\n" not in self._received:
             self._receive()
         line, _, self._received = self._received.partition(b"\n")
@@ -181,15 +182,15 @@ class CommandLink:
         self._lock = threading.Lock()
         self._connection: Connection | None = None
 
-    def call(self, operation: str, name: str) -> Message:
+    def call(self, operation: str, name: str, by: float | None = None) -> Message:
         """Ask the supervisor; asked again of a new one if it goes away before it answered, since
-        every operation is idempotent. Raises Refusal, TargetUnavailable, DiskFull."""
+        every operation is idempotent. Raises Refusal, TargetUnavailable, DiskFull, StaleFence."""
         with self._lock:
             for _ in range(_TRIES):
                 if self._connection is None:
                     self._connection = connect(self._root)
                 try:
-                    return self._connection.call(operation, name)
+                    return self._connection.call(operation, name, by)
                 except OSError:
                     self._connection.close()
                     self._connection = None
@@ -209,6 +210,8 @@ def _translated(refusal: Refusal) -> Exception:
         return DiskFull(f"no space for the attempt's record: {refusal}")
     if refusal.code == "system":
         return TargetUnavailable(f"the supervisor cannot start it: {refusal}")
+    if refusal.code == "late":
+        return StaleFence(str(refusal))
     if refusal.code == "request":
         return InvalidInput(str(refusal))
     return refusal

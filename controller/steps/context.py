@@ -1,5 +1,6 @@
 """What a step is given: the view, the world's doors, and the batch of entries to commit."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -73,6 +74,8 @@ class StepContext:
     urgent: bool = False
     """Whether the batch holds more than progress notes and should be committed now."""
     disk_is_low: bool = False
+    lease_until: float = math.inf
+    """Monotonic time from which on another worker may drive the study: nothing is started then."""
     prepare_retry_at: float = 0.0
 
     @property

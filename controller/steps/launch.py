@@ -5,6 +5,8 @@ reserve); after the commit `start` asks the target, which is idempotent on the a
 and queues `attempt_started`. A crash between the two is repaired by starting again.
 """
 
+from dataclasses import replace
+
 from controller.decisions.budgets import attempt_timeout_s
 from controller.decisions.slots import Request, fits
 from controller.steps import attempt_specs
@@ -18,14 +20,16 @@ from targets.protocol import AttemptSpec
 
 
 def start(ctx: StepContext) -> None:
-    """Start every committed intent that is not running yet."""
+    """Start every committed intent that is not running yet, while the lease lasts."""
+    if ctx.clock.monotonic() >= ctx.lease_until:
+        return  # a worker that was stopped for so long has to renew it first
     for attempt in ctx.view.attempts():
         if attempt.state is AttemptState.LAUNCHING and attempt.committed and ctx.is_here(attempt):
             _start(ctx, attempt)
 
 
 def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
-    handle = ctx.target.launch(_spec_of(ctx, attempt))
+    handle = ctx.target.launch(replace(_spec_of(ctx, attempt), launch_by=ctx.lease_until))
     trial = ctx.view.live.get(attempt.trial_id or "")
     ctx.add(
         e.AttemptStarted(

@@ -1,6 +1,7 @@
 """Drives one claimed study: news, decisions, one commit, then effects. Never sleeps."""
 
 import logging
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class StudyDriver:
         self._service = service
         self._capacity = capacity
         self._ctx = self._load()
+        self.lease_until = math.inf
+        """Monotonic; the worker sets it whenever it claims or renews the lease."""
         self._owed: list[Callable[[], None]] = []
         self._notes_since: float | None = None
         self._commands_at = 0.0
@@ -127,6 +130,7 @@ class StudyDriver:
         """
         ctx = self._ctx
         ctx.news |= news
+        ctx.lease_until = self.lease_until
         try:
             self._act()
             self._read_commands()

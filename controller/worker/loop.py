@@ -159,12 +159,14 @@ class Worker:
 
     def _claim_one(self, study: Study) -> None:
         settings = self._service.settings
+        claimed_at = self._now()
         fence = try_claim(
             self._service.ledger, study, self._owner, settings.host, settings.lease_s
         )
         if fence is None:
             return
         driver = StudyDriver(self._service, study.id, fence, self._capacity)
+        driver.lease_until = claimed_at + settings.lease_s
         self._drivers[study.id] = driver
         self._callbacks.on_recovery(recover(driver, self._service, was_held=study.lease_owner))
 
@@ -173,13 +175,14 @@ class Worker:
         if now < self._renew_at:
             return
         lease_s = self._service.settings.lease_s
-        self._renew_at = now + lease_s / 3
         for study_id, driver in list(self._drivers.items()):
             try:
                 with self._service.ledger.write() as session:
                     writes.renew_lease(session, study_id, driver.fence, lease_s)
+                driver.lease_until = now + lease_s
             except StaleFence:
                 self._drop(study_id)
+        self._renew_at = now + lease_s / 3
 
     def _are_settled(self, only: Sequence[str]) -> bool:
         """Whether nothing named in `only` can be claimed any more."""

@@ -92,6 +92,11 @@ class WorkerProcess:
                 self.code = os.waitstatus_to_exitcode(status)
         return self.code is not None
 
+    def is_stopped(self) -> bool:
+        """By SIGSTOP."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "T"
+
     def said(self) -> str:
         return self.output.read_text() if self.output.exists() else ""
 

@@ -5,13 +5,14 @@ import random
 import signal
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from ledger.records import AttemptKind
 from ledger.states import Reason, StudyState, TrialState
 from targets import layout
-from targets.supervisor_link import Connection
+from targets.supervisor_link import CommandLink, Connection
 from tests.acceptance.lab import Lab, reasons, train
 
 BUSY = {"retries": {"infrastructure": 100}, "parallel": 3, "stop": {"consecutive_failures": 100}}
@@ -154,6 +155,33 @@ def test_a_worker_stopped_anywhere_in_its_loop_writes_nothing_stale(lab: Lab, mo
     sleeper.signal(signal.SIGCONT)
     assert sleeper.join() == 0
     assert lab.study(study_id).head_digest == head
+    lab.drive(study_id)  # the next start sweeps what the sleeper had laid out and never started
+
+
+def test_a_worker_stopped_just_before_it_asks_for_a_launch_starts_nothing_when_it_wakes_up(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.environment["ARL_LEASE_S"] = "1"
+    lab.tolerated = "driven by another worker"
+    study_id = lab.submit(budget={"trials": 3})
+    name = f"arl-{study_id}-3.t-0"
+    call = CommandLink.call
+
+    def sleepy(link: CommandLink, operation: str, what: str, *more: Any) -> Any:
+        if (operation, what) == ("launch", name):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return call(link, operation, what, *more)
+
+    monkeypatch.setattr(CommandLink, "call", sleepy)
+    sleeper = lab.worker(study_id)
+    monkeypatch.undo()
+    lab.wait_for(lambda: sleeper.is_stopped(), "it is about to ask")
+    assert lab.worker(study_id).join() == 0
+    assert Counter(lab.ran())[name] == 1
+    sleeper.signal(signal.SIGCONT)
+    assert sleeper.join() == 0
+    assert Counter(lab.ran())[name] == 1
+    lab.drive(study_id)
 
 
 def test_workers_that_race_for_one_study_elect_one_and_launch_nothing_twice(lab: Lab) -> None:
