@@ -24,6 +24,11 @@ class Settings:
     disk_watermark_bytes: int
     """Free space below which no trial is admitted and running studies pause."""
 
+    @property
+    def heads_path(self) -> Path:
+        """Where the heads of the ledger's chains are remembered, outside the database."""
+        return self.home / "heads.jsonl"
+
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,

@@ -1,6 +1,7 @@
 """The composition root: builds the ledger, the store, targets and proposers from settings."""
 
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from controller.spec.study import StudySpec
 from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
-from ledger.errors import ArlError
+from ledger.errors import ArlError, Conflict
 from proposers.protocol import Proposer
 from proposers.registry import build_proposer
 from proposers.search_space import SearchSpace
@@ -23,6 +24,9 @@ from targets.registry import TARGETS, make_target
 
 log = logging.getLogger("arl.wiring")
 
+END_PATIENCE_S: Final = 15.0
+"""How long a killed attempt may take to be gone before its files are left for later."""
+END_CHECK_S: Final = 0.05
 AUTO: Final = "local"
 """What a study gets that names no target."""
 
@@ -45,10 +49,22 @@ class Cleaner:
 
 
 def _release(target: Target, handle: str) -> None:
-    try:
-        target.release(handle)
-    except ArlError as error:
-        log.warning("attempt %s is not cleaned up yet: %s", handle, error)
+    """Delete an attempt's files; one that was just killed may need a moment to be gone."""
+    patience_s = END_PATIENCE_S
+    while True:
+        try:
+            target.release(handle)
+        except Conflict as error:
+            if patience_s <= 0:
+                log.warning("attempt %s is not cleaned up yet: %s", handle, error)
+                return
+            time.sleep(END_CHECK_S)
+            patience_s -= END_CHECK_S
+        except ArlError as error:
+            log.warning("attempt %s is not cleaned up yet: %s", handle, error)
+            return
+        else:
+            return
 
 
 @dataclass(slots=True, kw_only=True)

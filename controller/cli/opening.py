@@ -38,7 +38,7 @@ def service_opened(*, create: bool = False) -> Iterator["Service"]:
 
 def heads_path(settings: Settings) -> Path:
     """Where the ends of the chains are remembered outside the database, for `arl verify`."""
-    return settings.home / "heads.jsonl"
+    return settings.heads_path
 
 
 def remember_heads(service: "Service") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from controller.steps import STEPS
+from controller.steps import STEPS, commands
 from controller.steps.commands import end_everything
 from controller.steps.context import Capacity, StepContext
 from controller.steps.loading import load_view
@@ -18,6 +18,7 @@ from evaluator.bundle import load_bundle
 from ledger import entries as e
 from ledger import reads, writes
 from ledger.errors import BundleChanged, DiskFull, ProposerFailed, TargetUnavailable
+from ledger.heads import write_heads
 from ledger.records import PausedBy
 from ledger.states import STUDY_TERMINAL, AttemptState, Reason, StudyState
 from targets.protocol import Target
@@ -135,8 +136,10 @@ class StudyDriver:
             self._act()
             self._read_commands()
             self._check_condition()
-            if self.condition is None or self.view.study.state is StudyState.PAUSED:
+            if self.condition is None:
                 self._take_steps()
+            else:  # what runs goes on by itself and is observed again once the condition clears
+                commands.run(ctx)
             self._commit_if_due()
         except (DiskFull, TargetUnavailable) as error:
             self._hold(error)
@@ -179,6 +182,8 @@ class StudyDriver:
         for attempt in ctx.view.attempts():
             attempt.committed = True
         effects, ctx.after_commit = ctx.after_commit, []
+        if any(isinstance(entry, e.CandidatePromoted) for entry in ctx.batch):
+            self._owed.append(self._remember_heads)
         ctx.batch = []
         ctx.urgent = False
         self._notes_since = None
@@ -190,6 +195,11 @@ class StudyDriver:
         while self._owed:
             self._owed[0]()
             del self._owed[0]
+
+    def _remember_heads(self) -> None:
+        """Note outside the database how far its chains reach, so that truncation would show."""
+        with self._service.ledger.read() as session:
+            write_heads(session, self._service.settings.heads_path)
 
     @property
     def has_launches(self) -> bool:

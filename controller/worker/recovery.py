@@ -47,7 +47,7 @@ def recover(driver: StudyDriver, service: Service, *, was_held: str | None) -> R
     orphans = [f for name, f in found.items() if name not in live]
     for orphan in orphans:
         target.kill(orphan.handle)
-        target.release(orphan.handle)
+        service.cleaner.release(target, orphan.handle)
     here = [a for a in live.values() if a.host == service.settings.host]
     running = [a for a in here if a.name in found and found[a.name].running]
     ended = [a for a in here if a.name in found and not found[a.name].running]
@@ -86,7 +86,7 @@ def reap_ended(service: Service) -> int:
     orphans = [(target, f) for target, f in found if study_of(f.name) in ended]
     for target, orphan in orphans:
         target.kill(orphan.handle)
-        target.release(orphan.handle)
+        service.cleaner.release(target, orphan.handle)
     return len(orphans)
 
 
