@@ -58,6 +58,13 @@ def missing_postgresql() -> str:
     return "" if found else "no PostgreSQL server found: sudo apt-get install postgresql"
 
 
+def missing_bubblewrap() -> str:
+    sys.path.insert(0, str(ROOT))
+    from targets.bubblewrap import BubblewrapTarget
+
+    return BubblewrapTarget.is_available() or ""
+
+
 def missing_training() -> str:
     absent = [name for name in ("torch", "trl", "peft") if importlib.util.find_spec(name) is None]
     return f"{', '.join(absent)} not installed: make setup" if absent else ""
@@ -65,7 +72,7 @@ def missing_training() -> str:
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
 TOOLS = ("--explicit-package-bases", "--exclude", "benchmarks/peers/", "scripts", "benchmarks")
-HEAVY = "not train and not postgres"
+HEAVY = "not train and not postgres and not bubblewrap"
 
 
 def plain(name: str, budget_s: int) -> Group:
@@ -91,6 +98,13 @@ GROUPS = (
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=300),
     Group("train", 240, paths=("tests",), marker="train", missing=missing_training),
+    Group(
+        "bubblewrap",
+        120,
+        paths=("tests",),
+        marker="bubblewrap and not train and not postgres",
+        missing=missing_bubblewrap,
+    ),
     Group(
         "postgres",
         180,

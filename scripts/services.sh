@@ -40,5 +40,12 @@ install_postgresql() {
   install_quietly postgresql
 }
 
-if has_postgresql; then exit 0; fi
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then install_postgresql; fi
+install_bubblewrap() {
+  say "Installing bubblewrap with apt-get for the bubblewrap test group"
+  apt-get update -qq
+  install_quietly bubblewrap
+}
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then exit 0; fi
+if ! command -v bwrap >/dev/null; then install_bubblewrap; fi
+if ! has_postgresql; then install_postgresql; fi

@@ -16,6 +16,8 @@ from targets.protocol import Program
 from tests.acceptance.shell_study import drive, open_service, submit
 from tests.target_runs import attempt, end_supervisor, require_bubblewrap
 
+pytestmark = pytest.mark.bubblewrap
+
 SANDBOXED = {"target": {"name": "bubblewrap"}}
 PROMOTION = {"promotion": {"model": "toy", "profile": "quick"}, "noise": {}}
 

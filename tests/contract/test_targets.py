@@ -35,7 +35,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ArtifactStore:
     return ArtifactStore(tmp_path_factory.mktemp("store"))
 
 
-@pytest.fixture(params=sorted(TARGETS), scope="module")
+SANDBOXED = [pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)]
+
+
+@pytest.fixture(params=[*sorted(set(TARGETS) - {"bubblewrap"}), *SANDBOXED], scope="module")
 def target(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

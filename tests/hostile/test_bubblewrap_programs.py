@@ -18,6 +18,8 @@ from targets.protocol import ExitCause, Program
 from tests.hostile.bubblewrap_attacks import HELD_OUT, attack
 from tests.target_runs import attempt, finish, log_of, processes_marked, python, run, wait_until
 
+pytestmark = pytest.mark.bubblewrap
+
 MIB = 1024 * 1024
 
 

@@ -14,6 +14,8 @@ from ledger.records import AttemptKind
 from targets.bubblewrap import BubblewrapTarget
 from tests.hostile.bubblewrap_attacks import attack
 
+pytestmark = pytest.mark.bubblewrap
+
 READS = {
     "parent directories": """
 VENV = os.path.dirname(os.path.dirname(sys.executable))
