@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,8 +135,10 @@ def _supervisor(settings: Settings) -> Check:
             connection = connect(str(root))
         except (ArlError, OSError) as error:
             return Check("supervisor", False, str(error), "trials cannot run without it", True)
-        pid = connection.hello.get("pid")
+        pid = int(connection.hello["pid"])
         connection.close()
+        if root == Path(spare):  # nobody will need this one
+            os.kill(pid, signal.SIGTERM)
     return Check("supervisor", True, f"starts and answers (pid {pid})", needed=True)
 
 

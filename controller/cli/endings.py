@@ -13,7 +13,7 @@ def ending_lines(study: Mapping[str, Json]) -> list[str]:
     best = study.get("best")
     if isinstance(best, Mapping):
         values = best.get("params")
-        shown = params(values) if isinstance(values, Mapping) else ""
+        shown = params(values, 200) if isinstance(values, Mapping) else ""
         lines.append(
             f"  best in search: {_metric(study)} {_number(best.get('value'))}{_band(study)} "
             f"(trial {best.get('number')}: {shown})"
