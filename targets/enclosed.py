@@ -5,9 +5,10 @@ Standard library only.
 
 import os
 import signal
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from targets import layout, linux
+from targets import cgroups, layout, linux
 
 _RAN: Final = b'"exit-code"'
 """Told on the status channel once the program was executed and ended, and never else. Only
@@ -27,14 +28,18 @@ class Verdict(NamedTuple):
     """Why the program could not be executed."""
     trouble: str = ""
     """Why there was no sandbox to run it in: never the program's fault."""
+    cause: str | None = None
+    """Why it was ended from outside, if the kernel did that."""
 
 
 class Enclosed:
     """One program in its sandbox."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, groups: Sequence[cgroups.Group]) -> None:
         self._log = f"{directory}/{layout.LOG}"
+        self._groups = groups
         self._said = b""
+        cgroups.make_groups(groups)
 
     def write(self, data: bytes) -> None:
         """What bubblewrap says on its status channel."""
@@ -50,7 +55,14 @@ class Enclosed:
                 linux.signal_process(inside, signal.SIGTERM)  # before it has its own session
 
     def conclude(self, status: int | None) -> Verdict:
-        """The end of the program, from that of bubblewrap and from what it said."""
+        """The end of the program, from that of bubblewrap and from what it said. Call it once,
+        when nothing of the attempt runs any more."""
+        kills = cgroups.count_kills(self._groups)
+        cgroups.remove_groups(self._groups)
+        verdict = self._judge(status)
+        return verdict._replace(cause="out_of_memory") if kills else verdict
+
+    def _judge(self, status: int | None) -> Verdict:
         if status is None or status < 0:  # bubblewrap was killed, and the program with it
             return Verdict(status)
         if _RAN in self._said:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from inner_trials.contract import ATTEMPT
-from targets import layout, linux
+from targets import cgroups, layout, linux
 
 _MARK: Final = f"{ATTEMPT}=".encode()
 _ROUNDS: Final = 50
@@ -40,6 +40,7 @@ def end_unfinished(root: str, boot: str) -> None:
 
 def record_lost(attempt: str, detail: str, boot: str) -> None:
     """Append a lost exit to the record of an attempt of which nothing runs any more."""
+    cgroups.remove_groups_of(attempt)
     fact = {"exit": {"cause": "lost", "code": None, "detail": detail, "boot": boot}}
     descriptor = os.open(
         f"{attempt}/{layout.RECORD}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

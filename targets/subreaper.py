@@ -165,7 +165,7 @@ class Attempt:
             self._score = ScoreWriter(f"{directory}/{layout.SCORE}")
             places.append((self._streams.add(self._score.write, given), layout.SCORE_FD))
         if launch.get("sandboxed"):
-            self._enclosed = Enclosed(directory)
+            self._enclosed = Enclosed(directory, launch.get("cgroups", []))
             places.append((self._streams.add(self._enclosed.write, given), layout.STATUS_FD))
         if launch["answerer"] is not None:
             errors = self._streams.add(self._open_log(layout.ANSWERER_LOG), given)
@@ -260,9 +260,10 @@ class Attempt:
 
     def _record(self, failure: str | None) -> None:
         trouble = self._score.trouble if self._score is not None else ""
-        if self._enclosed is not None and failure is None:
-            self._status, failure, unmade = self._enclosed.conclude(self._status)
-            trouble = unmade or trouble
+        if self._enclosed is not None:
+            self._status, unrun, unmade, why = self._enclosed.conclude(self._status)
+            failure, trouble = failure or unrun, unmade or trouble
+            self._cause = self._cause or why
         cause = self._cause or "exited"
         if failure is not None:
             cause = "launch_failed"

@@ -25,9 +25,9 @@ _START: Final = (
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 _SOURCES: Final = (
-    *("enclosed", "layout", "linux", "program_log", "recovery", "report_watch", "spawning"),
-    "streams",
-    *("subreaper", "subreapers", "supervisor", "supervisor_start", "watchdog"),
+    *("cgroups", "enclosed", "layout", "linux", "program_log", "recovery", "report_watch"),
+    *("spawning", "streams", "subreaper", "subreapers", "supervisor", "supervisor_start"),
+    "watchdog",
 )
 
 Message = dict[str, Any]

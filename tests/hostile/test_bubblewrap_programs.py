@@ -14,6 +14,7 @@ from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind
 from targets import layout
 from targets.bubblewrap import BubblewrapTarget
+from targets.cgroups import find_places
 from targets.protocol import ExitCause, Program
 from tests.hostile.bubblewrap_attacks import HELD_OUT, attack
 from tests.target_runs import attempt, finish, log_of, processes_marked, python, run, wait_until
@@ -104,6 +105,44 @@ def test_a_program_that_multiplies_or_eats_memory_is_ended(
     assert run(target, many).exit.cause is ExitCause.TOO_MANY_PROCESSES
 
 
+def test_a_child_that_the_kernel_killed_for_memory_is_told_though_its_parent_went_on(
+    target: BubblewrapTarget,
+) -> None:
+    if "memory" not in find_places():
+        pytest.skip("no cgroup with a memory limit can be made here")
+    code = (
+        "import os, time\nif os.fork() == 0:\n"
+        "    held = [bytearray(1 << 20) for _ in range(200)]\n    os._exit(0)\n"
+        "os.wait(); os._exit(0)"
+    )
+    ended = run(target, python(code), limits={"memory_bytes": 64 * MIB})
+    assert ended.exit.cause is ExitCause.OUT_OF_MEMORY
+    assert ended.exit.wall_s < 10
+    modest = run(target, python("held = bytearray(16 << 20)"), limits={"memory_bytes": 64 * MIB})
+    assert (modest.exit.cause, modest.exit.code) == (ExitCause.EXITED, 0)
+
+
+def test_no_control_group_is_left_behind(target: BubblewrapTarget) -> None:
+    places = find_places()
+    if not places:
+        pytest.skip("no cgroups can be made here")
+    ended = run(target, "sleep 0.2; exit 0")
+    killed = target.launch(
+        attempt("setsid sleep 60 & sleep 60", limits={"memory_bytes": 64 * MIB})
+    )
+    wait_until(lambda: groups_of(killed) != [], "it is in a group")
+    target.kill(killed)
+    finish(target, killed)
+    missing = run(target, Program(argv=("/no/such/program",), python="python"))
+    for handle in (ended.handle, killed, missing.handle):
+        assert groups_of(handle) == []
+
+
+def groups_of(handle: str) -> list[Path]:
+    found = [Path(place).glob(f"arl-*-{handle}") for place in set(find_places().values())]
+    return [path for paths in found for path in paths]
+
+
 def test_shared_memory_is_bounded(target: BubblewrapTarget, outside: dict[str, str]) -> None:
     code = """
 try:
@@ -116,7 +155,9 @@ try:
 except OSError as error:
     print(error)
 """
-    assert attack(target, code, outside, limits={"memory_bytes": 32 * MIB}).exit.code == 0
+    ended = attack(target, code, outside, limits={"memory_bytes": 32 * MIB})
+    # Where the kernel counts memory, that of /dev/shm is the program's too.
+    assert ended.exit.code == 0 or ended.exit.cause is ExitCause.OUT_OF_MEMORY
 
 
 def test_endless_output_and_sleeping_for_ever_end_at_the_deadline(
@@ -286,12 +327,13 @@ def test_a_killed_subreaper_takes_the_sandbox_along(target: BubblewrapTarget) ->
     os.kill(facts["subreaper"][0], 9)
     assert finish(target, handle).exit.cause is ExitCause.LOST
     wait_until(lambda: processes_marked(mark) == [], "nothing of it is left")
+    assert groups_of(handle) == []
 
 
 def test_a_sandbox_that_cannot_be_made_is_never_the_programs_fault(
     target: BubblewrapTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("targets.bubblewrap.TMP", "missing")
+    monkeypatch.setattr("targets.sandbox.TMP", "missing")
     ended = run(target, "exit 0")
     assert ended.exit.cause is ExitCause.LOST
     assert "its sandbox could not be made" in ended.exit.detail

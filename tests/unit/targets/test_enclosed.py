@@ -12,7 +12,7 @@ STARTED = b'{ "child-pid": 7, "ipc-namespace": 1 }\n'
 
 def enclosed(tmp_path: Path, status: bytes, log: str = "") -> Enclosed:
     (tmp_path / layout.LOG).write_text(log)
-    made = Enclosed(str(tmp_path))
+    made = Enclosed(str(tmp_path), [])
     for at in range(0, len(status), 10):  # it comes in pieces
         made.write(status[at : at + 10])
     return made
