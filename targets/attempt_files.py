@@ -70,8 +70,8 @@ class Sandbox(Protocol):
         """Directories each program needs besides those that every target gives it."""
         ...
 
-    def furnish(self, draft: str) -> None:
-        """Make the files it needs in the directory of an attempt."""
+    def furnish(self, draft: str, *, is_answerer: bool) -> None:
+        """Make the files it needs in the directory of one of an attempt's programs."""
         ...
 
     def locate(self, program: Program) -> Program:
@@ -102,7 +102,7 @@ class Filler:
         side = self._own_side()
         write_file(f"{self._draft}/{layout.PARAMS}", json.dumps(_params(side, spec)).encode())
         if self._sandbox is not None:
-            self._sandbox.furnish(self._draft)
+            self._sandbox.furnish(self._draft, is_answerer=False)
         launch = {
             "owner": spec.owner,
             "kind": spec.kind,
@@ -149,6 +149,8 @@ class Filler:
         more = self._sandbox.parts if self._sandbox is not None else ()
         for part in _BARE_ANSWERER + more:
             os.mkdir(f"{draft}/{part}")
+        if self._sandbox is not None:
+            self._sandbox.furnish(draft, is_answerer=True)
         checkouts = _mount(draft, spec.answerer, spec.answerer_inputs, self._store)
         final = f"{self._final}/{layout.ANSWERER}"
         side = self._side(spec.answerer, final, checkouts, is_answerer=True)

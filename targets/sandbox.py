@@ -21,6 +21,9 @@ from targets.interpreters import Interpreter, find_interpreter, is_below
 from targets.protocol import Program
 
 _PROBE_PATIENCE_S: Final = 20.0
+_COPY: Final = "bwrap"
+"""Of bubblewrap, for one program when root runs ARL: the program can hold its first process's
+executable open and, once that no longer runs, write to it."""
 _PROCESS_ROOM: Final = 2
 """The kernel stops a bomb at this multiple of what the watchdog, which says why, allows."""
 PLACE: Final = "/arl"
@@ -50,6 +53,10 @@ _ETC: Final = {
     "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n",
 }
 _GPU_DEVICES: Final = "/dev/nvidia*"
+
+
+def _bwrap() -> str:
+    return shutil.which("bwrap") or "/usr/bin/bwrap"
 
 
 @functools.cache
@@ -91,9 +98,14 @@ class Sandbox:
         self._etc = f"{root}/etc"
         self._interpreters: dict[str, Interpreter | None] = {}
 
-    def furnish(self, draft: str) -> None:
+    def furnish(self, draft: str, *, is_answerer: bool) -> None:
         """The reports file must be there to be mounted. The stop file appears later, so its
         directory is mounted, and the supervisor finds it through a link."""
+        if os.geteuid() == 0:
+            shutil.copyfile(_bwrap(), f"{draft}/{_COPY}")
+            os.chmod(f"{draft}/{_COPY}", 0o500)
+        if is_answerer:
+            return
         write_file(f"{draft}/{layout.REPORTS}", b"")
         os.symlink(f"{SIGNS}/{layout.STOP}", f"{draft}/{layout.STOP}")
 
@@ -104,7 +116,8 @@ class Sandbox:
     def enclose(self, found: dict[str, Any], side: Side, attempt: str) -> dict[str, Any]:
         """bubblewrap's own environment holds nothing of the program's: LD_PRELOAD would act
         outside of the sandbox there. It carries the mark by which leftovers are found."""
-        bwrap = shutil.which("bwrap") or "bwrap"
+        bwrap = _bwrap()
+        started = f"{side.directory}/{_COPY}" if os.geteuid() == 0 else bwrap
         environment = dict(found["env"])
         if contract.STOP in environment:
             environment[contract.STOP] = f"{PLACE}/{SIGNS}/{layout.STOP}"
@@ -127,7 +140,7 @@ class Sandbox:
             processes=_PROCESS_ROOM * attempt_files.MAX_PROCESSES,
         )
         return {
-            "argv": joining(groups, bwrap_argv(bwrap, enclosure, has=options_of(bwrap))),
+            "argv": joining(groups, bwrap_argv(started, enclosure, has=options_of(bwrap))),
             "cgroups": groups,
             "missing": False,
             "cwd": "/",

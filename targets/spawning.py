@@ -6,12 +6,16 @@ Standard library only.
 import errno
 import os
 import signal
+import time
 from typing import Any, Final
 
 from targets import layout, linux
 
 _RESET_SIGNALS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 """The two that Python ignores; a program must find them as usual."""
+
+_BUSY_TRIES: Final = 50
+_BUSY_RETRY_S: Final = 0.01
 
 Launch = dict[str, Any]
 """The content of launch.json, see targets.workspace."""
@@ -27,7 +31,7 @@ def spawn(program: Launch, places: list[tuple[int, int]]) -> int:
     if program["missing"]:
         raise FileNotFoundError(errno.ENOENT, "command not found", argv[0])
     os.chdir(program["cwd"])
-    pid = os.posix_spawn(
+    pid = _spawn_patiently(
         argv[0],
         argv,
         program["env"],
@@ -38,6 +42,19 @@ def spawn(program: Launch, places: list[tuple[int, int]]) -> int:
     )
     linux.prefer_as_memory_victim(pid)
     return pid
+
+
+def _spawn_patiently(path: str, *arguments: Any, **options: Any) -> int:
+    """posix_spawn, again for a moment while the executable is busy: it was written just now, and
+    a process forked meanwhile has it open until it executes something."""
+    for _ in range(_BUSY_TRIES):
+        try:
+            return os.posix_spawn(path, *arguments, **options)
+        except OSError as error:
+            if error.errno != errno.ETXTBSY:
+                raise
+            time.sleep(_BUSY_RETRY_S)
+    return os.posix_spawn(path, *arguments, **options)
 
 
 def start_answerer(answerer: Launch, errors: int, given: list[int]) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 and that no score moves."""
 
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -328,6 +329,41 @@ def test_a_killed_subreaper_takes_the_sandbox_along(target: BubblewrapTarget) ->
     assert finish(target, handle).exit.cause is ExitCause.LOST
     wait_until(lambda: processes_marked(mark) == [], "nothing of it is left")
     assert groups_of(handle) == []
+
+
+def test_the_first_process_inside_leads_to_no_executable_of_the_machine(
+    target: BubblewrapTarget, outside: dict[str, str]
+) -> None:
+    """The program may do as it likes with that process, but not reach past it."""
+    installed = os.stat(shutil.which("bwrap") or "")
+    code = f"""
+found = os.stat("/proc/1/exe")
+if os.geteuid() and (found.st_dev, found.st_ino) == {(installed.st_dev, installed.st_ino)!r}:
+    if os.access("/proc/1/exe", os.W_OK):
+        got_through("bubblewrap itself")
+for way in ("/proc/1/root", "/proc/1/cwd"):
+    if os.path.exists(way + "/root/.bashrc") or os.path.exists(way + BASE):
+        got_through(way)
+for name in os.listdir("/proc/1/map_files"):
+    try:
+        os.open("/proc/1/map_files/" + name, os.O_RDONLY)
+        got_through(name)
+    except OSError:
+        pass
+for fd in os.listdir("/proc/1/fd"):
+    if "status" in os.readlink("/proc/1/fd/" + fd) or int(fd) == 6:
+        got_through(fd)
+"""
+    assert attack(target, code, outside).exit.code == 0
+
+
+def test_a_program_that_stops_the_first_process_inside_is_ended_all_the_same(
+    target: BubblewrapTarget,
+) -> None:
+    code = "import ctypes, os; ctypes.CDLL(None).ptrace(16, 1, 0, 0); os._exit(0)"
+    ended = run(target, python(code), limits={"timeout_s": 0.7, "grace_s": 0.3})
+    assert ended.exit.cause in (ExitCause.DEADLINE, ExitCause.EXITED)
+    assert ended.waited_s < 10
 
 
 def test_a_sandbox_that_cannot_be_made_is_never_the_programs_fault(
