@@ -37,6 +37,8 @@ def translated_errors(where: str, driver_error: type[Exception]) -> Iterator[Non
         raise _translate(cause, where) from error
     except (OperationalError, TimeoutError) as error:
         raise LedgerUnavailable(f"the ledger {where} does not answer: {error}") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{error.object!r} is not text that UTF-8 can hold") from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

@@ -17,7 +17,7 @@ from ledger.states import (
 
 ParamValue: TypeAlias = bool | int | float | str
 Params: TypeAlias = Mapping[str, ParamValue]
-Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
 class Direction(StrEnum):

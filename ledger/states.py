@@ -130,9 +130,7 @@ FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
     FamilyState.AWAITING_APPROVAL: frozenset({FamilyState.PROMOTED, FamilyState.DECLINED}),
 }
 
-STUDY_TERMINAL: Final = frozenset(
-    {StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED}
-)
+STUDY_TERMINAL: Final = frozenset({StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED})
 TRIAL_TERMINAL: Final = frozenset(
     {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED}
 )
