@@ -94,6 +94,8 @@ class WorkerProcess:
 
     def is_stopped(self) -> bool:
         """By SIGSTOP."""
+        if self.ended():
+            return False
         stat = Path(f"/proc/{self.pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] == "T"
 

@@ -3,8 +3,10 @@
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from ledger.records import AttemptKind
 from ledger.states import Reason, StudyState, TrialState
 from targets import layout
 from targets.supervisor_link import CommandLink, Connection
-from tests.acceptance.lab import Lab, reasons, train
+from tests.acceptance.lab import Lab, WorkerProcess, reasons, train
 
 BUSY = {"retries": {"infrastructure": 100}, "parallel": 3, "stop": {"consecutive_failures": 100}}
 WAITING = 'while [ ! -e "${ARL_OUTPUT%/.arl/*}/go" ]; do sleep 0.02; done; '
@@ -45,6 +47,22 @@ def kill(pid: int | None) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def put_to_sleep(lab: Lab, worker: WorkerProcess) -> None:
+    """SIGSTOP, but not inside a transaction: nobody can take SQLite's lock from a process that
+    is stopped while it holds it, so all others would only wait for it to wake up."""
+    for _ in range(50):
+        worker.signal(signal.SIGSTOP)
+        lab.wait_for(lambda: worker.is_stopped() or worker.ended(), "it sleeps")
+        try:
+            with closing(sqlite3.connect(lab.home / "ledger.db", timeout=0.0)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError:
+            worker.signal(signal.SIGCONT)
+            time.sleep(0.005)
+    raise AssertionError("it holds the lock all the time")
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "subreapers", "both", "worker"])
@@ -111,7 +129,7 @@ def test_a_worker_that_slept_past_its_lease_wakes_up_and_changes_nothing(lab: La
     study_id = lab.submit(budget={"trials": 3}, program=train({0.1: WAITING}))
     sleeper = lab.worker(study_id)
     lab.wait_for_line(f"arl-{study_id}-2.t-0")
-    sleeper.signal(signal.SIGSTOP)
+    put_to_sleep(lab, sleeper)
     other = lab.worker(study_id)
     lab.wait_for(lambda: len(lab.entries(study_id, "worker_claimed")) == 2, "it is taken over")
     sleeper.signal(signal.SIGCONT)
@@ -130,7 +148,7 @@ def test_a_worker_that_wakes_up_after_the_end_leaves_the_chain_as_it_is(lab: Lab
     study_id = lab.submit(budget={"trials": 4}, program=train(every="sleep 0.05; "))
     sleeper = lab.worker(study_id)
     lab.wait_for_line(f"arl-{study_id}-2.t-0")
-    sleeper.signal(signal.SIGSTOP)
+    put_to_sleep(lab, sleeper)
     assert lab.worker(study_id).join() == 0
     before = lab.study(study_id)
     ran = lab.ran()
@@ -149,7 +167,7 @@ def test_a_worker_stopped_anywhere_in_its_loop_writes_nothing_stale(lab: Lab, mo
     sleeper = lab.worker(study_id)
     lab.wait_for(lambda: lab.ran(), "it begins")
     time.sleep(dice.uniform(0.0, 0.4))
-    sleeper.signal(signal.SIGSTOP)
+    put_to_sleep(lab, sleeper)
     assert lab.worker(study_id).join() == 0
     head = lab.study(study_id).head_digest
     sleeper.signal(signal.SIGCONT)
