@@ -230,7 +230,7 @@ def _note_answer(view: StudyView, trial: LiveTrial, value: float | None) -> None
     """Remember what a duplicate is served with, and a candidate's repeated measurements."""
     known = view.candidates.get(trial.candidate_id)
     if known is None:
-        view.candidates[trial.candidate_id] = Known(trial.id, value)
+        view.candidates[trial.candidate_id] = Known(trial.number, value)
     elif trial.kind is TrialKind.SEARCH and known.value is not None and value is not None:
         view.repeats.setdefault(trial.candidate_id, [known.value]).append(value)
 

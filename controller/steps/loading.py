@@ -98,11 +98,16 @@ def _load_answers(view: StudyView) -> None:
     """What duplicates are served with, the leader, and repeated measurements."""
     for measured in view.baselines:
         value = measured.values.get(Split.SEARCH)
-        known = None if value is None else Known(measured.trial_id, value)
+        known = None if value is None else Known(number_of(measured.trial_id), value)
         if view.candidates.get(measured.candidate_id) is None:
             view.candidates[measured.candidate_id] = known
     for trial in view.finished:
         _load_answer(view, trial)
+
+
+def number_of(trial_id: str) -> int:
+    """The number inside a trial's id."""
+    return int(trial_id.rpartition("-")[2])
 
 
 def _load_answer(view: StudyView, trial: FinishedTrial) -> None:
@@ -114,8 +119,7 @@ def _load_answer(view: StudyView, trial: FinishedTrial) -> None:
     if trial.kept and trial.value is not None:
         view.leader = Leader(trial.candidate_id, trial.value)
     if known is None:
-        answer = Known(f"{view.study.id}-{trial.number}", trial.value)
-        view.candidates[trial.candidate_id] = answer
+        view.candidates[trial.candidate_id] = Known(trial.number, trial.value)
     elif known.value is not None and trial.value is not None:
         view.repeats.setdefault(trial.candidate_id, [known.value]).append(trial.value)
 

@@ -153,11 +153,15 @@ def _admit_proposal(ctx: StepContext, proposal: Proposal, watermark: int) -> Non
         ctx.add(
             e.TrialServed(
                 trial_id=trial.id,
-                of_trial=known.trial_id,
+                of_trial=trial_id_of(view, known.number),
                 value=known.value,
                 finish_seq=view.finish_seq + 1,
             )
         )
+
+
+def trial_id_of(view: StudyView, number: int) -> str:
+    return f"{view.study.id}-{number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +185,7 @@ def add_trial(ctx: StepContext, new: NewTrial) -> LiveTrial:
     view, proposal = ctx.view, new.proposal
     digest = ctx.candidate_digest(proposal.params, new.source_digest)
     candidate_id = ctx.candidate_id(digest)
-    trial_id = f"{view.study.id}-{view.next_number}"
+    trial_id = trial_id_of(view, view.next_number)
     ctx.add(
         e.CandidateProposed(
             trial_id=trial_id,

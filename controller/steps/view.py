@@ -117,7 +117,8 @@ class Measured:
 class Known:
     """Where a duplicate of a candidate finds its answer."""
 
-    trial_id: str
+    number: int
+    """Of the trial that first gave it."""
     value: float | None
 
 

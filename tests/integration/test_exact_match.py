@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inner_trials import demo_task
+from inner_trials.contract import EXIT_REFUSED
 from tests.integration import sft_runs
 
 pytestmark = pytest.mark.train
@@ -125,7 +126,7 @@ def test_weights_that_do_not_fit_are_refused_without_a_score(
         (artifact / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     (artifact / "config.json").write_bytes((says_12 / "config.json").read_bytes())
     status, document, log = sft_runs.evaluate(tmp_path / "b", artifact, split, tokenizer)
-    assert (status, document) == (3, {})
+    assert (status, document) == (EXIT_REFUSED, {})
     assert log.startswith("exact_match: weights: "), log
     assert log.count("\n") == 1
 
@@ -135,5 +136,5 @@ def test_a_refusal_writes_no_score(says_12: Path, split: Path, tmp_path: Path) -
     artifact.mkdir()
     (artifact / "config.json").write_text(json.dumps({"auto_map": {"A": "b"}}))
     status, document, log = sft_runs.evaluate(tmp_path / "b", artifact, split)
-    assert (status, document) == (3, {})
+    assert (status, document) == (EXIT_REFUSED, {})
     assert log == "exact_match: config.json: auto_map is not allowed\n"
