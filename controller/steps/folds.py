@@ -173,6 +173,7 @@ def _end_trial(
     *,
     kept: bool = False,
     served: float | None = None,
+    detail: str = "",
 ) -> None:
     view.finish_seq += 1
     del view.live[trial.id]
@@ -193,7 +194,7 @@ def _end_trial(
             )
         )
     else:
-        _file_measured(view, trial, state, reason)
+        _file_measured(view, trial, state, reason, detail)
     if value is not None and trial.kind is TrialKind.SEARCH:
         note_best(view, value)
     if kept and value is not None:
@@ -210,13 +211,16 @@ def note_best(view: StudyView, value: float) -> None:
         view.best_value = value
 
 
-def _file_measured(view: StudyView, trial: LiveTrial, state: TrialState, reason: Reason) -> None:
+def _file_measured(
+    view: StudyView, trial: LiveTrial, state: TrialState, reason: Reason, detail: str
+) -> None:
     measured = Measured(
         trial_id=trial.id,
         candidate_id=trial.candidate_id,
         stage=trial.stage,
         state=state,
         reason=reason,
+        detail=detail,
         values={split: scored.value for split, scored in trial.scores.items()},
         scores={split: dict(scored.scores) for split, scored in trial.scores.items()},
     )
@@ -247,7 +251,7 @@ def _trial_served(view: StudyView, entry: e.TrialServed) -> None:
 
 
 def _trial_ended(view: StudyView, entry: e.TrialEnded) -> None:
-    _end_trial(view, view.live[entry.trial_id], entry.new, entry.reason)
+    _end_trial(view, view.live[entry.trial_id], entry.new, entry.reason, detail=entry.detail)
 
 
 def _family_opened(view: StudyView, entry: e.FamilyOpened) -> None:

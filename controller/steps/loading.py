@@ -89,6 +89,7 @@ def to_measured(trial: Trial, evaluations: Sequence[Evaluation]) -> Measured:
         stage=trial.stage,
         state=trial.state,
         reason=trial.reason or Reason.MEASURED,
+        detail=trial.detail,
         values={v.split: v.value for v in evaluations},
         scores={v.split: dict(v.scores) for v in evaluations},
     )

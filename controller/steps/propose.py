@@ -61,7 +61,9 @@ def _baselines_settled(ctx: StepContext) -> bool:
     if len(good) >= 2:
         return True
     bad = next((m for m in view.baselines if Split.SEARCH not in m.values), None)
-    why = f"; the first failure was {bad.reason} in trial {bad.trial_id}" if bad else ""
+    why = (
+        f"; trial {bad.trial_id} was the first to fail, {bad.reason}: {bad.detail}" if bad else ""
+    )
     detail = f"{len(good)} of {len(view.baselines)} baseline trials gave a score{why}"
     ctx.move(StudyState.FAILED, Reason.BASELINE_FAILED, detail)
     return False

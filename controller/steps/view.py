@@ -109,6 +109,7 @@ class Measured:
     stage: str | None
     state: TrialState
     reason: Reason
+    detail: str
     values: dict[Split, float]
     scores: dict[Split, dict[str, float]]
 
