@@ -5,7 +5,7 @@ from typing import Final
 from controller.decisions.retries import decide_retry
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
-from evaluator.collector import CollectLimits, Refused, collect
+from evaluator.collector import CollectedTree, CollectLimits, Refused, collect
 from inner_trials import contract
 from ledger import entries as e
 from ledger.errors import Conflict
@@ -96,15 +96,26 @@ def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         fail_attempt(ctx, trial, attempt, Reason.NO_MODEL, detail + _log_tail(ctx, attempt))
         return
     ctx.release_later(attempt)
+    _record(ctx, trial, attempt, ArtifactRole.MODEL, found.model)
+
+
+def _record(
+    ctx: StepContext,
+    trial: LiveTrial,
+    attempt: LiveAttempt,
+    role: ArtifactRole,
+    tree: CollectedTree,
+) -> None:
+    """Queue an artifact. The model is what the attempt was for, and ends it."""
     ctx.add(
         e.ArtifactRecorded(
             attempt_id=attempt.id,
             trial_id=trial.id,
-            digest=found.model.digest,
-            role=ArtifactRole.MODEL,
-            files=found.model.files,
-            size_bytes=found.model.size_bytes,
-            collects=True,
+            digest=tree.digest,
+            role=role,
+            files=tree.files,
+            size_bytes=tree.size_bytes,
+            collects=role is ArtifactRole.MODEL,
         )
     )
 
@@ -119,17 +130,7 @@ def _keep_resume(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> No
         return  # lost with its machine: the next attempt starts over
     if isinstance(found, Refused) or not found.resume.files:
         return
-    ctx.add(
-        e.ArtifactRecorded(
-            attempt_id=attempt.id,
-            trial_id=trial.id,
-            digest=found.resume.digest,
-            role=ArtifactRole.RESUME,
-            files=found.resume.files,
-            size_bytes=found.resume.size_bytes,
-            collects=False,
-        )
-    )
+    _record(ctx, trial, attempt, ArtifactRole.RESUME, found.resume)
 
 
 def fail_attempt(
