@@ -4,7 +4,6 @@ import logging
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from controller.steps import STEPS, commands
@@ -14,10 +13,18 @@ from controller.steps.loading import load_view
 from controller.steps.prepare import begin
 from controller.steps.view import StudyView
 from controller.wiring import Service
-from evaluator.bundle import load_bundle
+from controller.worker.conditions import Condition, low_disk
+from evaluator.bundle import Bundle, load_bundle
 from ledger import entries as e
 from ledger import reads, writes
-from ledger.errors import BundleChanged, DiskFull, ProposerFailed, TargetUnavailable
+from ledger.errors import (
+    ArtifactCorrupt,
+    BundleChanged,
+    DiskFull,
+    NotFound,
+    ProposerFailed,
+    TargetUnavailable,
+)
 from ledger.heads import write_heads
 from ledger.records import PausedBy
 from ledger.states import STUDY_TERMINAL, AttemptState, Reason, StudyState
@@ -29,14 +36,6 @@ NOTES_WAIT_S: Final = 0.05
 """Progress notes (started, values) may wait this long for a decision to share their commit."""
 COMMANDS_EVERY_S: Final = 0.2
 CONDITION_EVERY_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Why the study is held, by itself, until it clears."""
-
-    reason: Reason
-    detail: str
 
 
 class StudyDriver:
@@ -85,8 +84,7 @@ class StudyDriver:
         service = self._service
         with service.ledger.read() as session:
             view = load_view(session, self.study_id)
-        digest = view.study.bundle_digest
-        bundle = load_bundle(service.store, digest) if digest else None
+        bundle = self._load_bundle(view.study.bundle_digest)
         target = service.target(view.spec.target.name)
         ctx = StepContext(
             view=view,
@@ -106,6 +104,17 @@ class StudyDriver:
         ctx.news.update(a.handle for a in view.attempts() if a.handle is not None)
         self._regrant(ctx)
         return ctx
+
+    def _load_bundle(self, digest: str) -> Bundle | None:
+        """The frozen evaluator; one that is damaged is remembered, and ends the study."""
+        self._bundle_damage = ""
+        if not digest:
+            return None
+        try:
+            return load_bundle(self._service.store, digest)
+        except (ArtifactCorrupt, NotFound) as error:
+            self._bundle_damage = f"the evaluator bundle {digest[:12]} is damaged: {error}"
+            return None
 
     def _regrant(self, ctx: StepContext) -> None:
         """Trials that were under way hold their resources again, even past the machine's size."""
@@ -133,6 +142,8 @@ class StudyDriver:
         ctx.news |= news
         ctx.lease_until = self.lease_until
         try:
+            if self._bundle_damage and self.view.study.state not in STUDY_TERMINAL:
+                raise BundleChanged(self._bundle_damage)
             self._act()
             self._read_commands()
             self._check_condition()
@@ -239,7 +250,7 @@ class StudyDriver:
         study = self.view.study
         if self.condition is None and study.paused_by is not PausedBy.CONDITION:
             if ctx.disk_is_low and study.state not in (*STUDY_TERMINAL, StudyState.PAUSED):
-                self._pause(_disk_condition(free, ctx.settings.disk_watermark_bytes))
+                self._pause(low_disk(free, ctx.settings.disk_watermark_bytes))
             return
         if ctx.disk_is_low:
             return
@@ -283,11 +294,3 @@ class StudyDriver:
         end_everything(self._ctx, reason, detail)
         self._ctx.move(StudyState.FAILED, reason, detail)
         self.commit()
-
-
-def _disk_condition(free: int, watermark: int) -> Condition:
-    detail = f"{free} bytes are free and {watermark} are wanted; waiting for space"
-    return Condition(Reason.DISK_FULL, detail)
-
-
-Progress = Callable[[StudyDriver], None]

@@ -330,3 +330,17 @@ def test_an_artifact_the_evaluator_refuses_is_the_candidates_fault(tmp_path: Pat
     assert (trial.trial.state, trial.trial.reason) == (TrialState.FAILED, Reason.OUTPUT_REFUSED)
     assert len([a for a in trial.attempts if a.kind is AttemptKind.EVALUATE]) == 1
     service.close()
+
+
+def test_a_bundle_damaged_between_two_workers_ends_the_study(tmp_path: Path) -> None:
+    service = open_service(tmp_path)
+    study_id = submit(service, tmp_path, **ONE_TRIAL)
+    with service.ledger.read() as session:
+        digest = reads.get_study(session, study_id).bundle_digest
+    stored = next((tmp_path / ".arl" / "artifacts" / "objects").rglob(f"*{digest[2:]}"))
+    stored.chmod(0o644)
+    stored.write_bytes(stored.read_bytes().replace(b"score", b"scorn"))
+    study = drive(service, study_id)
+    assert (study.state, study.reason) == (StudyState.FAILED, Reason.BUNDLE_CHANGED)
+    assert digest[:12] in study.detail
+    service.close()
