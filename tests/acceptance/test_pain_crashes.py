@@ -56,6 +56,8 @@ def test_many_zombies_after_a_reboot_are_reaped_by_the_next_start_without_any_to
     lab.wait_for(lambda: len(lab.ran()) == 4, "the baselines run")
     worker.kill()
     kill(supervisor_pid(lab))
+    # Whoever is let go before the supervisor's death ends it has finished, and is not lost.
+    lab.wait_for(lambda: not lab.left_running(), "the attempts end with their supervisor")
     (lab.base / "go").touch()
     lab.drive(study_id)
     lost = [a for a in lab.attempts(study_id) if a.state is AttemptState.LOST]
