@@ -258,6 +258,7 @@ def test_a_crash_between_training_and_verdict_evaluates_again_and_never_trains_a
     lab.wait_for_line(f"arl-{study_id}-2.e-search-0")
     worker.kill()
     kill(supervisor_pid(lab))
+    lab.wait_for(lambda: not lab.left_running(), "the attempts end with their supervisor")
     (lab.base / "go").touch()
     lab.drive(study_id)
     attempts = [a for a in lab.attempts(study_id) if a.trial_id == f"{study_id}-2"]
