@@ -96,7 +96,7 @@ GROUPS = (
     plain("contract", budget_s=120),
     plain("integration", budget_s=180),
     plain("hostile", budget_s=120),
-    plain("acceptance", budget_s=300),
+    plain("acceptance", budget_s=400),
     Group("train", 240, paths=("tests",), marker="train", missing=missing_training),
     Group(
         "bubblewrap",
