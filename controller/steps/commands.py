@@ -6,6 +6,7 @@ from typing import Final
 from controller.steps import replay
 from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
+from controller.steps.ending import end_everything
 from controller.steps.propose import NewTrial, add_trial, cancel_waiting
 from controller.wiring import Service
 from ledger import entries as e
@@ -26,10 +27,8 @@ from ledger.records import (
 from ledger.states import (
     STUDY_TERMINAL,
     AttemptState,
-    FamilyState,
     Reason,
     StudyState,
-    TrialState,
 )
 
 PAUSABLE: Final = frozenset(
@@ -147,31 +146,6 @@ def _cancel(ctx: StepContext, command: Command) -> None:
         raise Conflict(f"study {study.name} is already {study.state}")
     end_everything(ctx, Reason.CANCELLED_BY_OPERATOR, f"cancelled by {command.actor}")
     ctx.move(StudyState.CANCELLED, Reason.CANCELLED_BY_OPERATOR, f"cancelled by {command.actor}")
-
-
-def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
-    """Cancel every live attempt and trial; the processes are ended once that is committed."""
-    for attempt in ctx.view.attempts():
-        handle = attempt.handle or attempt.name
-
-        def stop(handle: str = handle) -> None:
-            ctx.target.kill(handle)
-
-        ctx.after_commit.append(stop)
-        ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, detail)
-    for trial in list(ctx.view.live.values()):
-        ctx.end_trial(trial, TrialState.CANCELLED, reason, detail)
-    for family in list(ctx.view.families.values()):
-        if family.state is FamilyState.OPEN:
-            ctx.add(
-                e.FamilyMoved(
-                    family_id=family.id,
-                    current=family.state,
-                    new=FamilyState.INCONCLUSIVE,
-                    reason=Reason.STUDY_ENDED,
-                    evidence={},
-                )
-            )
 
 
 def _extend(ctx: StepContext, command: Command) -> None:

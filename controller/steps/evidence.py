@@ -1,6 +1,7 @@
 """Rare reads of the ledger that replaying and promoting need; each opens and closes a session."""
 
 from controller.steps.context import StepContext
+from controller.steps.loading import to_beat
 from ledger import reads
 from ledger.records import ArtifactRole, Incumbent, Params
 from ledger.states import FaultClass, TrialState, fault_class
@@ -25,12 +26,16 @@ def candidate_parts(ctx: StepContext, candidate_id: str) -> tuple[Params, str | 
     return candidate.params, candidate.source_digest
 
 
-def incumbent_moved_since(ctx: StepContext, family_id: str, incumbent: Incumbent | None) -> bool:
-    """Whether the model's pointer moved after the family was opened against it."""
-    with ctx.ledger.read() as session:
-        families = reads.list_families(session, ctx.view.study.id)
-    opened_at = next((f.created_at for f in families if f.id == family_id), None)
-    return incumbent is not None and opened_at is not None and incumbent.created_at > opened_at
+def has_incumbent_moved(ctx: StepContext, incumbent: Incumbent | None) -> bool:
+    """Whether the model has another incumbent than the one this study froze with its inputs:
+    beating that one then says nothing about this one. One of another comparison family that
+    was there before the study is not its bar, and stays out of it."""
+    if incumbent is None:
+        return False
+    if to_beat(incumbent) == ctx.view.incumbent:
+        return False
+    comparable = incumbent.comparison == ctx.view.study.comparison
+    return comparable or incumbent.created_at > ctx.view.study.created_at
 
 
 def current_incumbent(ctx: StepContext) -> Incumbent | None:

@@ -6,6 +6,7 @@ from typing import Final
 from controller.steps import attempt_specs
 from controller.steps.collect import describe, exit_reason
 from controller.steps.context import StepContext
+from controller.steps.ending import fail_study
 from controller.steps.loading import INCUMBENT
 from controller.steps.view import LiveAttempt
 from evaluator.bundle import verify_bundle
@@ -30,7 +31,7 @@ def is_bundle_intact(ctx: StepContext) -> bool:
     try:
         verify_bundle(ctx.store, ctx.bundle.digest)
     except (BundleChanged, ArtifactCorrupt, NotFound) as error:
-        ctx.move(StudyState.FAILED, Reason.BUNDLE_CHANGED, str(error))
+        fail_study(ctx, Reason.BUNDLE_CHANGED, str(error))
         return False
     return True
 
@@ -114,4 +115,4 @@ def _fail(ctx: StepContext, attempt: LiveAttempt, reason: Reason, detail: str) -
         ctx.prepare_retry_at = ctx.clock.monotonic() + 0.5 * 2**attempt.index
         return
     ended = reason if reason is Reason.CONTAMINATED else Reason.PREPARE_FAILED
-    ctx.move(StudyState.FAILED, ended, detail)
+    fail_study(ctx, ended, detail)

@@ -42,7 +42,7 @@ def _facts(ctx: StepContext, family: Family, artifact: str, *, approved: bool) -
     if promotion is None:
         raise Conflict("this study has no `promotion` section")
     incumbent = evidence.current_incumbent(ctx)
-    moved = evidence.incumbent_moved_since(ctx, family.id, incumbent)
+    moved = evidence.has_incumbent_moved(ctx, incumbent)
     return PromotionFacts(
         family_state=family.state,
         approval_required=promotion.approval == "required",

@@ -7,6 +7,7 @@ from controller.decisions.budgets import may_admit
 from controller.decisions.slots import free_slots
 from controller.decisions.stopping import decide_stop
 from controller.steps.context import StepContext
+from controller.steps.ending import fail_study
 from controller.steps.progress import read_progress
 from controller.steps.view import LiveTrial, StudyView
 from ledger import entries as e
@@ -65,7 +66,7 @@ def _baselines_settled(ctx: StepContext) -> bool:
         f"; trial {bad.trial_id} was the first to fail, {bad.reason}: {bad.detail}" if bad else ""
     )
     detail = f"{len(good)} of {len(view.baselines)} baseline trials gave a score{why}"
-    ctx.move(StudyState.FAILED, Reason.BASELINE_FAILED, detail)
+    fail_study(ctx, Reason.BASELINE_FAILED, detail)
     return False
 
 

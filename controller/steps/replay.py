@@ -1,6 +1,7 @@
 """Replayed: opens a replay family, makes the runs the gate asks for, and records how it ended."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from controller.decisions.families import (
     GateVerdict,
@@ -17,6 +18,7 @@ from controller.decisions.promotion import Screened, choose_family
 from controller.decisions.replays import next_gate_step
 from controller.steps import evidence
 from controller.steps.context import StepContext
+from controller.steps.ending import fail_study
 from controller.steps.gate_input import finished_runs, gate_of, pool_of
 from controller.steps.prepare import is_bundle_intact
 from controller.steps.promote import refuse, settle_passed, winner_of
@@ -27,6 +29,10 @@ from ledger.digests import derive_seed
 from ledger.errors import Conflict
 from ledger.records import Family, Proposal, Split, TrialKind
 from ledger.states import FamilyState, Reason, StudyState, TrialState
+
+MOVED: Final = (
+    "the model has another incumbent than this study set out to beat; a new study starts from it"
+)
 
 
 def run(ctx: StepContext) -> None:
@@ -59,6 +65,9 @@ def _wants_family(view: StudyView) -> bool:
 def _open_best(ctx: StepContext) -> None:
     """Open the family of the best screened candidates; nothing to replay is a normal end."""
     view = ctx.view
+    if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
+        ctx.move(StudyState.COMPLETED, detail=f"not replayed: {MOVED}")
+        return
     screened = [
         Screened(candidate=t.candidate_id, value=t.value)
         for t in view.finished
@@ -97,6 +106,8 @@ def open_for(ctx: StepContext, candidate_id: str, actor: str) -> None:
         raise Conflict(f"candidate {candidate_id or '(none)'} has no score in this study")
     if candidate_id == ctx.baseline_candidate_id():
         raise Conflict(f"candidate {candidate_id} is the incumbent itself")
+    if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
+        raise Conflict(f"candidate {candidate_id} cannot be replayed: {MOVED}")
     _profile(view)
     ctx.move(StudyState.RUNNING, detail=f"replay of {candidate_id} asked for by {actor}")
     ctx.move(StudyState.DRAINING)
@@ -177,8 +188,8 @@ def _make_runs(ctx: StepContext, family: Family, requests: tuple[RunRequest, ...
         if len(view.live) >= view.spec.parallel:
             return
         if evidence.keeps_failing(ctx, family.id, request.candidate, stage):
-            ctx.move(
-                StudyState.FAILED,
+            fail_study(
+                ctx,
                 Reason.ATTEMPT_LOST,
                 f"replay {stage} of {request.candidate} kept failing by no fault of its own",
             )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.steps import STEPS, commands
-from controller.steps.commands import end_everything
 from controller.steps.context import Capacity, StepContext
+from controller.steps.ending import fail_study
 from controller.steps.loading import load_view
 from controller.steps.prepare import begin
 from controller.steps.view import StudyView
@@ -291,6 +291,5 @@ class StudyDriver:
     def _fail(self, reason: Reason, detail: str) -> None:
         """End the study: what is running is cancelled, and the reason says whose fault it was."""
         self.reload()
-        end_everything(self._ctx, reason, detail)
-        self._ctx.move(StudyState.FAILED, reason, detail)
+        fail_study(self._ctx, reason, detail)
         self.commit()

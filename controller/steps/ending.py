@@ -1,0 +1,36 @@
+"""Ends a study before its time: nothing of it runs afterwards, and everything says why."""
+
+from controller.steps.context import StepContext
+from ledger import entries as e
+from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
+
+
+def fail_study(ctx: StepContext, reason: Reason, detail: str) -> None:
+    """The study fails; what is running of it is cancelled with it."""
+    end_everything(ctx, reason, detail)
+    ctx.move(StudyState.FAILED, reason, detail)
+
+
+def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
+    """Cancel every live attempt and trial; the processes are ended once that is committed."""
+    for attempt in ctx.view.attempts():
+        handle = attempt.handle or attempt.name
+
+        def stop(handle: str = handle) -> None:
+            ctx.target.kill(handle)
+
+        ctx.after_commit.append(stop)
+        ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, detail)
+    for trial in list(ctx.view.live.values()):
+        ctx.end_trial(trial, TrialState.CANCELLED, reason, detail)
+    for family in list(ctx.view.families.values()):
+        if family.state is FamilyState.OPEN:
+            ctx.add(
+                e.FamilyMoved(
+                    family_id=family.id,
+                    current=family.state,
+                    new=FamilyState.INCONCLUSIVE,
+                    reason=Reason.STUDY_ENDED,
+                    evidence={},
+                )
+            )
