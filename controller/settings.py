@@ -23,6 +23,12 @@ class Settings:
     lease_s: float
     disk_watermark_bytes: int
     """Free space below which no trial is admitted and running studies pause."""
+    docker_host: str | None = None
+    """Of the engine that target docker uses; None: the usual socket of this machine."""
+    auto_target: str | None = None
+    """What target `auto` is here; None: the safest one that works."""
+    allow_unsandboxed_patches: bool = False
+    """Whether code that a model wrote may run where nothing holds it."""
 
     @property
     def heads_path(self) -> Path:
@@ -32,7 +38,8 @@ class Settings:
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
-    ARL_LEASE_S and ARL_DISK_WATERMARK_BYTES. Raises InvalidInput naming the variable."""
+    ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST) and
+    ARL_ALLOW_UNSANDBOXED_PATCHES. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
@@ -45,7 +52,31 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         gpu_ids=_gpus_here() if gpus is None else tuple(g for g in gpus.split(",") if g),
         lease_s=_number(env, "ARL_LEASE_S", 30.0),
         disk_watermark_bytes=int(_number(env, "ARL_DISK_WATERMARK_BYTES", 64.0 * 1024 * 1024)),
+        auto_target=env.get("ARL_TARGET") or None,
+        docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
+        allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
     )
+
+
+def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
+    """The secret in the environment variable that a study names. Raises InvalidInput."""
+    env = os.environ if environment is None else environment
+    if not name.startswith("ARL_SECRET_"):
+        raise InvalidInput(
+            f"target.secret {name!r}: the variable's name must start with ARL_SECRET_, so that a "
+            "study cannot ask for any other of ARL's"
+        )
+    value = env.get(name)
+    if not value:
+        raise InvalidInput(f"target.secret {name!r}: ARL's environment has no such variable")
+    return value
+
+
+def _flag(env: Mapping[str, str], name: str) -> bool:
+    text = env.get(name, "")
+    if text not in ("", "0", "1"):
+        raise InvalidInput(f"{name}: {text!r}: write 1 or 0")
+    return text == "1"
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:

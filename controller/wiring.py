@@ -1,6 +1,7 @@
 """The composition root: builds the ledger, the store, targets and proposers from settings."""
 
 import logging
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,9 +10,10 @@ from typing import Final
 
 from controller.clock import Clock, SystemClock
 from controller.jobs import Jobs
+from controller.places import evaluator_target, options_of, place_of, used_places
 from controller.settings import Settings
 from controller.spec.space import search_space
-from controller.spec.study import StudySpec
+from controller.spec.study import StudySpec, TargetSpec
 from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
@@ -20,15 +22,13 @@ from proposers.protocol import Proposer
 from proposers.registry import build_proposer
 from proposers.search_space import SearchSpace
 from targets.protocol import Target
-from targets.registry import TARGETS, make_target
+from targets.registry import Place, make_target
 
 log = logging.getLogger("arl.wiring")
 
 END_PATIENCE_S: Final = 15.0
 """How long a killed attempt may take to be gone before its files are left for later."""
 END_CHECK_S: Final = 0.05
-AUTO: Final = "local"
-"""What a study gets that names no target."""
 
 
 class Cleaner:
@@ -77,26 +77,37 @@ class Service:
     clock: Clock
     cleaner: Cleaner = field(default_factory=Cleaner)
     collecting: Jobs[Collected | Refused] = field(init=False)
-    _targets: dict[str, Target] = field(default_factory=dict)
+    woken: threading.Event = field(default_factory=threading.Event)
+    """Set by `interrupt`, for a worker that has no target to wait for."""
+    _targets: dict[Path, Target] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.collecting = Jobs(self.interrupt)
 
-    def target(self, name: str) -> Target:
-        """The target of that name; `auto` is the local process. Raises UnknownName."""
-        known = AUTO if name == "auto" else name
-        if known not in self._targets:
-            root = self.settings.home / known
-            self._targets[known] = make_target(known, root, self.store, host=self.settings.host)
-        return self._targets[known]
+    def training_target(self, spec: StudySpec) -> Target:
+        """Where a study's trials run. Raises UnknownName, InvalidInput."""
+        return self._target(spec.target)
+
+    def evaluating_target(self, spec: StudySpec) -> Target:
+        """Where its evaluations run, and preparing. Raises UnknownName, InvalidInput."""
+        return self._target(evaluator_target(spec))
+
+    def _target(self, spec: TargetSpec) -> Target:
+        place = place_of(spec.name, options_of(spec, self.settings), self.settings, self.store)
+        return self._open(spec.name, place)
+
+    def _open(self, name: str, place: Place) -> Target:
+        if place.root not in self._targets:
+            self._targets[place.root] = make_target(name, place)
+        return self._targets[place.root]
 
     def used_targets(self) -> list[Target]:
-        """Those that have run something below this home, or may have, the default one first."""
-        others = [name for name in sorted(TARGETS) if (self.settings.home / name).is_dir()]
-        return [self.target(name) for name in dict.fromkeys([AUTO, *others])]
+        """Those that have run something below this home, or may have."""
+        return [self._open(*used) for used in used_places(self.settings, self.store)]
 
     def interrupt(self) -> None:
         """Wake whoever waits for news of a target. Callable from any thread."""
+        self.woken.set()
         for target in list(self._targets.values()):
             target.interrupt()
 

@@ -169,6 +169,7 @@ class Reason(StrEnum):
     STALLED = "stalled"
     OUT_OF_MEMORY = "out_of_memory"
     TOO_MANY_PROCESSES = "too_many_processes"
+    TOO_MUCH_DATA = "too_much_data"
     OUTPUT_REFUSED = "output_refused"
     NO_MODEL = "no_model"
     NO_METRIC = "no_metric"
@@ -182,6 +183,7 @@ class Reason(StrEnum):
     PROPOSER_ERROR = "proposer_error"
     # the infrastructure's doing
     LAUNCH_FAILED = "launch_failed"
+    IMAGE_MISSING = "image_missing"
     ATTEMPT_LOST = "attempt_lost"
     TARGET_UNAVAILABLE = "target_unavailable"
     DISK_FULL = "disk_full"
@@ -233,6 +235,7 @@ _FAULTS: Final[Mapping[Reason, FaultClass]] = {
     Reason.STALLED: _CANDIDATE,
     Reason.OUT_OF_MEMORY: _CANDIDATE,
     Reason.TOO_MANY_PROCESSES: _CANDIDATE,
+    Reason.TOO_MUCH_DATA: _CANDIDATE,
     Reason.OUTPUT_REFUSED: _CANDIDATE,
     Reason.NO_MODEL: _CANDIDATE,
     Reason.NO_METRIC: _CANDIDATE,
@@ -243,6 +246,7 @@ _FAULTS: Final[Mapping[Reason, FaultClass]] = {
     Reason.BUNDLE_CHANGED: FaultClass.EVALUATOR,
     Reason.PROPOSER_ERROR: FaultClass.PROPOSER,
     Reason.LAUNCH_FAILED: _INFRASTRUCTURE,
+    Reason.IMAGE_MISSING: _INFRASTRUCTURE,
     Reason.ATTEMPT_LOST: _INFRASTRUCTURE,
     Reason.TARGET_UNAVAILABLE: _INFRASTRUCTURE,
     Reason.DISK_FULL: _INFRASTRUCTURE,

@@ -136,7 +136,7 @@ class Filler:
             seen=final if sandbox is None else sandbox.place,
             checkouts=checkouts,
             is_answerer=is_answerer,
-            network=self._spec.egress and not is_answerer,
+            network=bool(self._spec.egress) and not is_answerer,
             limits=self._spec.limits,
         )
 

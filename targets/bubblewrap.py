@@ -31,6 +31,7 @@ class BubblewrapTarget(LocalProcessTarget):
     bubblewrap between the subreaper and the program."""
 
     name = "bubblewrap"
+    is_sandbox = True
 
     def __init__(self, root: Path, store: Store, *, host: str) -> None:
         self._works = False

@@ -60,6 +60,8 @@ class LocalProcessTarget:
     """
 
     name = "local"
+    is_shared = False
+    is_sandbox = False
 
     def __init__(
         self,
@@ -170,6 +172,14 @@ class LocalProcessTarget:
                 running = self._find_exit(name) is None
                 found.append(Found(handle=name, name=name, running=running))
         return found
+
+    def pin(self, program: Program) -> Program:
+        if program.image is not None:
+            raise InvalidInput(
+                f"target.image {program.image!r}: target {self.name} runs no images, but this "
+                "machine's own interpreter; remove it, or write target.name: docker"
+            )
+        return program
 
     def fingerprint(self, program: Program) -> str:
         """Of the interpreter: its version, the platform, and the training libraries it has.

@@ -20,12 +20,17 @@ class Limits:
     """From a cooperative stop request, or SIGTERM at the deadline, to SIGKILL."""
     cpus: float = 1.0
     memory_bytes: int | None = None
+    gpus: int = 0
+    """How many GPUs; a target that is shared by several machines chooses them itself."""
     gpu_ids: tuple[str, ...] = ()
+    """Which of this machine's, as the worker granted them; empty on a shared target."""
     log_bytes: int = 16 * 1024 * 1024
     """Head and tail of the log are kept, the middle is dropped beyond this."""
     report_bytes: int = 64 * 1024 * 1024
     output_bytes: int | None = None
-    """Checked by the collector; a target that can, enforces it while running."""
+    """Of its output directory: measured while it runs, and checked again by the collector."""
+    scratch_bytes: int | None = None
+    """Of its working directory, HOME and /tmp together, measured while it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,10 @@ class Program:
 
     argv: tuple[str, ...]
     python: str
-    """The interpreter (or image entry) that `{python}` stands for."""
+    """The interpreter that `{python}` stands for, as it is called where the program runs."""
+    image: str | None = None
+    """For targets that run images: the one to use, by digest once it went through Target.pin.
+    None: this machine's own system and interpreter, read-only."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to a clean environment; the same placeholders are replaced in the values."""
     working_input: str | None = None
@@ -60,7 +68,11 @@ class AttemptSpec:
     """Written as the program's params.json (see inner_trials.contract); the target adds the
     paths it knows under `inputs`, `output` and `workspace`."""
     limits: Limits
-    egress: bool = False
+    egress: tuple[str, ...] = ()
+    """The only hosts it may reach, `name`, `name:port` or `*.name`, through a proxy that records
+    every request; none by default. Only a sandbox keeps a program from reaching others."""
+    options: Mapping[str, Json] = field(default_factory=dict)
+    """What the study's `target` section says for this target alone, by its keys there."""
     launch_by: float | None = None
     """Monotonic time of this machine after which it is not started any more, though it may be
     found: the lease of the worker that asks is over then, and another may have run it already.
@@ -84,6 +96,10 @@ class ExitCause(StrEnum):
     """The controller asked for it."""
     OUT_OF_MEMORY = "out_of_memory"
     TOO_MANY_PROCESSES = "too_many_processes"
+    TOO_MUCH_DATA = "too_much_data"
+    """It passed Limits.output_bytes or scratch_bytes."""
+    IMAGE_MISSING = "image_missing"
+    """Its image is not here and could not be pulled."""
     LAUNCH_FAILED = "launch_failed"
     """It never ran: no such program, no permission, no space."""
     LOST = "lost"
@@ -103,6 +119,23 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRequest:
+    """One request of an attempt that may reach a network, as its proxy saw it."""
+
+    at: str
+    """UTC, ISO 8601 with offset."""
+    method: str
+    """CONNECT, GET …"""
+    host: str
+    port: int
+    allowed: bool
+    detail: str = ""
+    """Why it was refused, or how it ended; one line, control characters stripped."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     values: tuple[IntermediateValue, ...]
     """Reported since the cursor, in order; at most a few thousand per call."""
@@ -112,6 +145,8 @@ class Observation:
     """More values are waiting: observe again before treating the attempt as drained."""
     rejected: int = 0
     """Lines since the cursor that were not a report and were skipped."""
+    requests: tuple[NetworkRequest, ...] = ()
+    """Network requests since the cursor, in order."""
     exit: Exit | None = None
     """Set once nothing of the attempt runs any more."""
 
@@ -149,6 +184,11 @@ class Target(Protocol):
     """
 
     name: str
+    is_shared: bool
+    """Whether workers on any host reach its attempts, which use another machine's resources;
+    else they belong to the host that launched them."""
+    is_sandbox: bool
+    """Whether it holds against a program written to break out: model-written patches may run."""
 
     def launch(self, spec: AttemptSpec) -> str:
         """Start the attempt and return its handle. Idempotent on `spec.name`: if it was started
@@ -202,9 +242,14 @@ class Target(Protocol):
         """Every attempt of `owner` not released yet: to adopt and to reap orphans."""
         ...
 
+    def pin(self, program: Program) -> Program:
+        """The same program with its image named by digest, asked of a registry when it is not
+        here. Raises InvalidInput: there is no such image, or this target runs no images."""
+        ...
+
     def fingerprint(self, program: Program) -> str:
         """What of the environment may change a result (interpreter, platform, image digest):
-        one short text, part of the comparison family."""
+        one short text, part of the comparison family. Give it a pinned program."""
         ...
 
     def close(self) -> None:

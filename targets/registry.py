@@ -1,6 +1,7 @@
 """The targets a study may name."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -10,18 +11,49 @@ from targets.local_process import LocalProcessTarget
 from targets.protocol import Target
 from targets.workspace import Store
 
-TARGETS: Final[Mapping[str, Callable[[Path, Store, str], Target]]] = {
-    "bubblewrap": lambda root, store, host: BubblewrapTarget(root, store, host=host),
-    "local": lambda root, store, host: LocalProcessTarget(root, store, host=host),
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a target is made of: where it keeps what it needs here, and which one it is."""
+
+    root: Path
+    """A directory of its own on this machine; another process that uses the same finds its
+    attempts again."""
+    store: Store
+    host: str
+    """This machine's name among workers."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Which engine, endpoint or cluster: the same options mean the same one for ever. See each
+    target's class."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """By the name that an option gives: never written anywhere."""
+
+
+TARGETS: Final[Mapping[str, Callable[[Place], Target]]] = {
+    "bubblewrap": lambda place: BubblewrapTarget(place.root, place.store, host=place.host),
+    "local": lambda place: LocalProcessTarget(place.root, place.store, host=place.host),
 }
 
 
-def make_target(name: str, root: Path, store: Store, *, host: str) -> Target:
-    """The target called `name`, keeping its attempts below `root`. Raises UnknownName."""
+def make_target(name: str, place: Place) -> Target:
+    """The target called `name` at `place`. Raises UnknownName, InvalidInput."""
     try:
         make = TARGETS[name]
     except KeyError:
         raise UnknownName(
             f"target.name {name!r} is not known: write one of {', '.join(sorted(TARGETS))}"
         ) from None
-    return make(root, store, host)
+    return make(place)
+
+
+def problem_of(name: str, options: Mapping[str, str]) -> str | None:
+    """Why the target of that name cannot be used on this machine, in one line with what to do;
+    None when it can, or when only a try will tell."""
+    check = _PROBLEMS.get(name)
+    return None if check is None else check(options)
+
+
+_PROBLEMS: Final[Mapping[str, Callable[[Mapping[str, str]], str | None]]] = {
+    "bubblewrap": lambda options: BubblewrapTarget.is_available(),
+    "docker": lambda options: "this version does not know it",
+}

@@ -72,6 +72,7 @@ class Arl:
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
             "ARL_CPUS": "4",
+            "ARL_TARGET": "local",
             **more,
         }
 

@@ -32,13 +32,13 @@ class LogReader:
 @contextmanager
 def log_reader() -> Iterator[LogReader]:
     """Quicker to open than the whole service."""
+    from controller.places import used_places
     from ledger.artifacts import ArtifactStore
-    from targets.registry import TARGETS, make_target
+    from targets.registry import make_target
 
     settings = read_settings()
     store = ArtifactStore(settings.home / "artifacts")
-    used = [name for name in sorted(TARGETS) if (settings.home / name).is_dir()] or ["local"]
-    targets = [make_target(n, settings.home / n, store, host=settings.host) for n in used]
+    targets = [make_target(name, place) for name, place in used_places(settings, store)]
     try:
         yield LogReader(targets)
     finally:

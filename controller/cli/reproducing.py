@@ -140,7 +140,7 @@ def _environment(service: Service, recipe: Recipe) -> dict[str, Json]:
     """Of this machine now; the comparison digest covers what it was when the trial ran."""
     try:
         program = program_of(recipe.spec)
-        fingerprint = service.target(recipe.spec.target.name).fingerprint(program)
+        fingerprint = service.training_target(recipe.spec).fingerprint(program)
     except ArlError as error:
         fingerprint = f"unknown: {error}"
     return {"fingerprint": fingerprint, "comparison": recipe.study.comparison}

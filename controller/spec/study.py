@@ -90,9 +90,35 @@ class ProgramSpec(Strict):
 class TargetSpec(Strict):
     """Where attempts run."""
 
-    name: Literal["auto", "local", "bubblewrap"] = "auto"
-    """local: plain processes of this machine, no sandbox; bubblewrap: a sandbox around each;
-    auto: local, in this version."""
+    name: Literal["auto", "docker", "bubblewrap", "local", "http", "ray"] = "auto"
+    """auto: docker where an engine answers, else bubblewrap where it works, else local, which is
+    said; local: plain processes of this machine, no sandbox; docker: a container each;
+    bubblewrap: a sandbox without a daemon; http: a service that speaks ARL's job protocol; ray:
+    a Ray cluster."""
+    image: NonEmpty | None = None
+    """docker, ray: what attempts run in, frozen by digest at submit; default: this machine's own
+    system and interpreter, read-only."""
+    runtime: NonEmpty | None = None
+    """docker: a runtime the engine knows, like runsc; default: the engine's own."""
+    egress: tuple[NonEmpty, ...] = ()
+    """Hosts that preparing and training may reach, like example.org, example.org:8443 or
+    *.example.org, through a proxy that records every request; default: none."""
+    url: NonEmpty | None = None
+    """http: where the service is."""
+    secret: NonEmpty | None = None
+    """http: ARL's environment variable, ARL_SECRET_…, that holds the secret of both sides."""
+    machine: dict[str, object] | None = None
+    """http: what machine to create for each study and delete with it; default: the service
+    itself runs the attempts."""
+    address: NonEmpty | None = None
+    """ray: of the cluster, like ray://host:10001 or auto."""
+    storage: NonEmpty | None = None
+    """ray: what every node reaches, like file:///mnt/shared/arl or s3://bucket/arl."""
+    sandbox: Literal["docker", "bubblewrap", "local"] | None = None
+    """ray: what runs an attempt on its node; default: docker, else bubblewrap, where the node has
+    it; local must be asked for."""
+    resources: dict[NonEmpty, float] = Field(default_factory=dict)
+    """ray: custom resources of the cluster that a trial takes, beside resources.cpus and gpus."""
 
 
 class ResourcesSpec(Strict):
@@ -119,7 +145,11 @@ class ResourcesSpec(Strict):
     output_bytes: ByteCount = Field(
         default=64 * GIB, validation_alias="output", serialization_alias="output"
     )
-    """Like 64GiB: what an attempt may leave behind."""
+    """Like 64GiB: what an attempt may leave behind; it is ended when it writes more."""
+    scratch_bytes: ByteCount = Field(
+        default=64 * GIB, validation_alias="scratch", serialization_alias="scratch"
+    )
+    """Like 64GiB: what an attempt may write to its working directory, HOME and /tmp together."""
 
 
 class MetricSpec(Strict):
@@ -153,6 +183,11 @@ class EvaluatorSpec(Strict):
     """Every metric a score document holds; others are refused."""
     options: dict[str, object] = Field(default_factory=dict)
     """The evaluator program's settings."""
+    target: Literal["docker", "bubblewrap", "local", "http", "ray"] | None = None
+    """Where evaluations (and preparing) run; default: where trials run, but with target http
+    this machine's own sandbox."""
+    image: NonEmpty | None = None
+    """docker, ray: what evaluations run in; default: target.image."""
     requires_model: bool = True
     """Whether a trial without output/model fails as `no_model` before any evaluation."""
     wall_time_s: Seconds = Field(

@@ -46,17 +46,12 @@ LATER_KEYS: Final = frozenset(
         ("program", "plan"),
         ("program", "required_calls"),
         ("space", "*", "when"),
-        ("target", "image"),
-        ("target", "egress"),
-        ("evaluator", "target"),
-        ("evaluator", "image"),
     }
 )
 """Keys of the design that a later version reads."""
 
 LATER_VALUES: Final[Mapping[Location, frozenset[str]]] = {
     ("program", "kind"): frozenset({"dpo", "grpo", "ppo", "reward_model", "rejection_sampling"}),
-    ("target", "name"): frozenset({"docker", "http", "ray"}),
     ("pruning", "name"): frozenset({"asha", "hyperband", "patient", "percentile", "threshold"}),
     ("proposer", "name"): frozenset(
         {"cmaes", "gp", "hybrid", "llm", "llm_diff", "ppo", "sobol", "tpe"}

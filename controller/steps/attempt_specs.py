@@ -1,6 +1,7 @@
 """Builds the fully pinned AttemptSpec of each kind of attempt from the view."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -33,25 +34,47 @@ def train_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> Atte
         inputs=inputs,
         document=_document(ctx, attempt, trial),
         limits=_limits(ctx, attempt, trial),
+        egress=ctx.view.spec.target.egress,
+        options=_target_options(ctx, attempt),
     )
 
 
 def program_of(study: StudySpec) -> Program:
     """What a trial executes, the same for every candidate of the study."""
-    spec = study.program
-    python = spec.python or sys.executable
+    spec, image = study.program, study.target.image
+    python = _python(spec.python, image)
     if spec.kind == "command":
         return Program(
             argv=spec.argv or (),
             python=python,
+            image=image,
             environment=spec.environment,
             working_input=SOURCE_INPUT if spec.source is not None else None,
         )
     return Program(
         argv=("{python}", "-P", "-m", f"inner_trials.{spec.kind}"),
         python=python,
+        image=image,
         environment={**spec.environment, "PYTHONPATH": "{code}"},
     )
+
+
+def evaluator_of(study: StudySpec, argv: tuple[str, ...]) -> Program:
+    """What an evaluation executes, the same for every artifact of the study."""
+    image = evaluator_image(study)
+    return Program(argv=argv, python=_python(study.evaluator.python, image), image=image)
+
+
+def evaluator_image(study: StudySpec) -> str | None:
+    """Targets that run no images have none, whatever trials run in."""
+    if study.evaluator.image is not None:
+        return study.evaluator.image
+    same = study.evaluator.target in (None, study.target.name)
+    return study.target.image if same else None
+
+
+def _python(chosen: str | None, image: str | None) -> str:
+    return chosen or (sys.executable if image is None else "python3")
 
 
 def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> AttemptSpec:
@@ -65,9 +88,12 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
         inputs["split"] = bundle.splits[attempt.split]
     answerer, answerer_inputs = None, {}
     if spec.mode == "answers":
+        study = ctx.view.spec
+        image = study.target.image if ctx.evaluating is ctx.training else evaluator_image(study)
         answerer = Program(
             argv=spec.answer_argv or (),
-            python=ctx.view.spec.program.python or sys.executable,
+            python=_python(study.program.python, image),
+            image=image,
             working_input=SOURCE_INPUT,
         )
         answerer_inputs = {"artifact": trial.model_digest}
@@ -77,11 +103,11 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
         name=attempt.name,
         owner=ctx.owner,
         kind=AttemptKind.EVALUATE,
-        program=Program(
-            argv=bundle.argv,
-            python=spec.python or sys.executable,
+        program=replace(
+            evaluator_of(ctx.view.spec, bundle.argv),
             environment={contract.SPLIT: str(attempt.split)},
         ),
+        options=_target_options(ctx, attempt),
         inputs=inputs,
         document={
             "format": contract.FORMAT,
@@ -110,7 +136,8 @@ def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
         kind=AttemptKind.PREPARE,
         program=Program(
             argv=("{python}", "-P", "-m", "inner_trials.prepare"),
-            python=sys.executable,
+            python=_python(None, evaluator_image(ctx.view.spec)),
+            image=evaluator_image(ctx.view.spec),
             environment={"PYTHONPATH": "{code}"},
         ),
         inputs=inputs,
@@ -123,7 +150,8 @@ def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
             "options": {"program": ctx.view.spec.program.kind},
         },
         limits=_limits(ctx, attempt, None),
-        egress=True,
+        egress=ctx.view.spec.target.egress,
+        options=_target_options(ctx, attempt),
     )
 
 
@@ -155,7 +183,22 @@ def _limits(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None) -> 
         stall_s=None if evaluating else resources.stall_time_s,
         cpus=cpus or resources.cpus,
         memory_bytes=resources.memory_bytes,
+        gpus=0 if trial is None else resources.gpus,
         gpu_ids=trial.gpu_ids if trial is not None else (),
         log_bytes=resources.log_bytes,
         output_bytes=resources.output_bytes,
+        scratch_bytes=resources.scratch_bytes,
     )
+
+
+def _target_options(ctx: StepContext, attempt: LiveAttempt) -> dict[str, Json]:
+    """What the study says to the target that this attempt runs on and to no other."""
+    spec = ctx.view.spec.target
+    if ctx.target_of(attempt).name != spec.name:
+        return {}
+    options: dict[str, Json] = {}
+    if spec.runtime is not None:
+        options["runtime"] = spec.runtime
+    if spec.resources:
+        options["resources"] = dict(spec.resources)
+    return options

@@ -18,6 +18,8 @@ CAUSES: Final = {
     ExitCause.STALLED: Reason.STALLED,
     ExitCause.OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
     ExitCause.TOO_MANY_PROCESSES: Reason.TOO_MANY_PROCESSES,
+    ExitCause.TOO_MUCH_DATA: Reason.TOO_MUCH_DATA,
+    ExitCause.IMAGE_MISSING: Reason.IMAGE_MISSING,
     ExitCause.LAUNCH_FAILED: Reason.LAUNCH_FAILED,
     ExitCause.LOST: Reason.ATTEMPT_LOST,
     # We end attempts for a reason we know; one that nobody here asked for was lost.
@@ -80,7 +82,7 @@ def _pruned_at(trial: LiveTrial) -> str:
 
 def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     try:
-        root = ctx.target.outputs(attempt.handle or attempt.name).root
+        root = ctx.target_of(attempt).outputs(attempt.handle or attempt.name).root
     except Conflict:
         return  # something of it still runs; the target is ending it
     limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
@@ -123,7 +125,7 @@ def _record(
 def _keep_resume(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     """Save the resume checkpoint of an attempt that failed, for the one that follows it."""
     try:
-        root = ctx.target.outputs(attempt.handle or attempt.name).root
+        root = ctx.target_of(attempt).outputs(attempt.handle or attempt.name).root
         limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
         found = collect(root, ctx.store, limits=limits)
     except (Conflict, OSError):
@@ -162,8 +164,9 @@ def describe(ctx: StepContext, attempt: LiveAttempt, exited: e.AttemptExited) ->
 
 def _log_tail(ctx: StepContext, attempt: LiveAttempt) -> str:
     handle = attempt.handle or attempt.name
-    size = ctx.target.read_log(handle, offset=0, limit=0).size
-    chunk = ctx.target.read_log(handle, offset=max(0, size - LOG_TAIL_BYTES), limit=LOG_TAIL_BYTES)
+    target = ctx.target_of(attempt)
+    size = target.read_log(handle, offset=0, limit=0).size
+    chunk = target.read_log(handle, offset=max(0, size - LOG_TAIL_BYTES), limit=LOG_TAIL_BYTES)
     text = chunk.data.decode("utf-8", "replace")
     printable = "".join(c if c.isprintable() or c == "\n" else " " for c in text).strip()
     return f"log ends: {printable}" if printable else ""

@@ -55,14 +55,17 @@ class StepContext:
     """None in `reported` mode."""
     ledger: Ledger
     store: ArtifactStore
-    target: Target
+    training: Target
+    """Where trials run."""
+    evaluating: Target
+    """Where evaluations run, and preparing; often the same."""
     proposer: Proposer
     space: SearchSpace
     settings: Settings
     clock: Clock
     capacity: Capacity
     collecting: Jobs[Collected | Refused]
-    release: Callable[[str], None]
+    release: Callable[[Target, str], None]
     """Deletes what an ended attempt left, in its own time."""
     active_since: float
     """Monotonic time at which the study's `active_s` was read."""
@@ -184,12 +187,25 @@ class StepContext:
 
     def is_here(self, attempt: LiveAttempt) -> bool:
         """Whether this worker can reach the attempt: local ones belong to their host."""
-        return attempt.host == self.settings.host
+        return self.target_of(attempt).is_shared or attempt.host == self.settings.host
+
+    def target_for(self, kind: AttemptKind) -> Target:
+        """Where attempts of that kind are launched."""
+        return self.training if kind is AttemptKind.TRAIN else self.evaluating
+
+    def target_of(self, attempt: LiveAttempt) -> Target:
+        """Where an attempt was launched, or will be."""
+        return self.target_for(attempt.kind)
+
+    def targets(self) -> list[Target]:
+        """Every target that attempts of this study run on."""
+        both = [self.training]
+        return both if self.evaluating is self.training else [*both, self.evaluating]
 
     def release_later(self, attempt: LiveAttempt) -> None:
         """Delete what an ended attempt left, once its outcome is committed."""
-        handle = attempt.handle or attempt.name
-        self.after_commit.append(lambda: self.release(handle))
+        target, handle = self.target_of(attempt), attempt.handle or attempt.name
+        self.after_commit.append(lambda: self.release(target, handle))
 
     def gpu_seconds(self, attempt_kind: AttemptKind, timeout_s: float) -> float:
         """What an attempt reserves of the GPU budget: its enforced deadline on its GPUs."""

@@ -3,6 +3,7 @@
 from controller.steps.context import StepContext
 from ledger import entries as e
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
+from targets.protocol import Target
 
 
 def fail_study(ctx: StepContext, reason: Reason, detail: str) -> None:
@@ -14,10 +15,10 @@ def fail_study(ctx: StepContext, reason: Reason, detail: str) -> None:
 def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
     """Cancel every live attempt and trial; the processes are ended once that is committed."""
     for attempt in ctx.view.attempts():
-        handle = attempt.handle or attempt.name
+        target, handle = ctx.target_of(attempt), attempt.handle or attempt.name
 
-        def stop(handle: str = handle) -> None:
-            ctx.target.kill(handle)
+        def stop(target: Target = target, handle: str = handle) -> None:
+            target.kill(handle)
 
         ctx.after_commit.append(stop)
         ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, detail)

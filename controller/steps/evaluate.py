@@ -39,7 +39,7 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         blamed = _whose_fault(reason, exited)
         fail_attempt(ctx, trial, attempt, blamed, describe(ctx, attempt, exited))
         return
-    raw = ctx.target.score(attempt.handle or attempt.name)
+    raw = ctx.target_of(attempt).score(attempt.handle or attempt.name)
     metric = ctx.view.spec.objective.metric
     scores = parse_scores(raw, metrics=ctx.bundle.metrics, objective=metric)
     if isinstance(scores, ScoreRefused):

@@ -29,7 +29,8 @@ def start(ctx: StepContext) -> None:
 
 
 def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
-    handle = ctx.target.launch(replace(_spec_of(ctx, attempt), launch_by=ctx.lease_until))
+    spec = replace(_spec_of(ctx, attempt), launch_by=ctx.lease_until)
+    handle = ctx.target_of(attempt).launch(spec)
     trial = ctx.view.live.get(attempt.trial_id or "")
     ctx.add(
         e.AttemptStarted(
@@ -64,17 +65,19 @@ def _plan_next(ctx: StepContext, trial: LiveTrial) -> None:
     if trial.state in (TrialState.PROPOSED, TrialState.RUNNING):
         if trial.state is TrialState.PROPOSED and ctx.view.study.state is StudyState.PAUSED:
             return  # a pause holds back what has not started; the rest goes on
-        if _admit(ctx, trial):
+        if _admit(ctx, trial, AttemptKind.TRAIN):
             _intend(ctx, trial, AttemptKind.TRAIN, None)
-    elif trial.state is TrialState.EVALUATING and ctx.bundle is not None and _admit(ctx, trial):
-        split = next(s for s in trial.splits if s not in trial.scores)
-        _intend(ctx, trial, AttemptKind.EVALUATE, split)
+    elif trial.state is TrialState.EVALUATING and ctx.bundle is not None:
+        if _admit(ctx, trial, AttemptKind.EVALUATE):
+            split = next(s for s in trial.splits if s not in trial.scores)
+            _intend(ctx, trial, AttemptKind.EVALUATE, split)
 
 
-def _admit(ctx: StepContext, trial: LiveTrial) -> bool:
-    """Whether the machine has room; a trial keeps its grant until it ends."""
+def _admit(ctx: StepContext, trial: LiveTrial, kind: AttemptKind) -> bool:
+    """Whether the machine has room; a trial keeps its grant until it ends. What runs elsewhere
+    is admitted there."""
     pool = ctx.capacity.pool
-    if pool.holds(trial.id):
+    if pool.holds(trial.id) or ctx.target_for(kind).is_shared:
         return True
     resources = ctx.view.spec.resources
     request = Request(
@@ -109,7 +112,7 @@ def _intend(ctx: StepContext, trial: LiveTrial, kind: AttemptKind, split: Split 
             attempt_kind=kind,
             index=index,
             split=split,
-            target=ctx.target.name,
+            target=ctx.target_for(kind).name,
             host=ctx.settings.host,
             timeout_s=timeout_s,
             gpu_s=gpu_s,

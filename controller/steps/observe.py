@@ -30,7 +30,7 @@ def _observe(ctx: StepContext, attempt: LiveAttempt, handle: str) -> None:
     values: list[IntermediateValue] = []
     ended: Exit | None = None
     for _ in range(MAX_READS):
-        seen = ctx.target.observe(handle, cursor=attempt.cursor)
+        seen = ctx.target_of(attempt).observe(handle, cursor=attempt.cursor)
         attempt.cursor = seen.cursor
         values.extend(seen.values)
         ended = seen.exit
@@ -111,4 +111,4 @@ def _prune(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial, handle: str
     )
     if reason is not None:
         attempt.stop_asked = reason
-        ctx.target.request_stop(handle)
+        ctx.target_of(attempt).request_stop(handle)

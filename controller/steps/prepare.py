@@ -61,7 +61,7 @@ def _launch_or_skip(ctx: StepContext) -> None:
             attempt_kind=AttemptKind.PREPARE,
             index=index,
             split=None,
-            target=ctx.target.name,
+            target=ctx.evaluating.name,
             host=ctx.settings.host,
             timeout_s=TIMEOUT_S,
         )
@@ -84,7 +84,7 @@ def _settle(ctx: StepContext, attempt: LiveAttempt) -> None:
         _fail(ctx, attempt, reason, describe(ctx, attempt, exited))
         return
     try:
-        report = json.loads(ctx.target.score(attempt.handle or attempt.name))
+        report = json.loads(ctx.target_of(attempt).score(attempt.handle or attempt.name))
         ok = report["ok"]
     except (ValueError, KeyError, TypeError) as error:
         _fail(ctx, attempt, Reason.PREPARE_FAILED, f"prepare wrote no report: {error}")

@@ -106,10 +106,11 @@ def open_for(ctx: StepContext, candidate_id: str, actor: str) -> None:
         raise Conflict(f"candidate {candidate_id or '(none)'} has no score in this study")
     if candidate_id == ctx.baseline_candidate_id():
         raise Conflict(f"candidate {candidate_id} is the incumbent itself")
-    if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
-        raise Conflict(f"candidate {candidate_id} cannot be replayed: {MOVED}")
     _profile(view)
-    ctx.move(StudyState.RUNNING, detail=f"replay of {candidate_id} asked for by {actor}")
+    asked = f"replay of {candidate_id} asked for by {actor}"
+    if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
+        asked += f"; for evidence only: {MOVED}"
+    ctx.move(StudyState.RUNNING, detail=asked)
     ctx.move(StudyState.DRAINING)
     ctx.move(StudyState.REPLAYING)
     _open(ctx, (candidate_id,))

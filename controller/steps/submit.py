@@ -7,10 +7,11 @@ from pathlib import Path
 
 from controller.decisions.pricing import check_price
 from controller.decisions.slots import Request, ResourcePool, never_fits
+from controller.places import check_patches, settle_targets
 from controller.spec.files import check_files, resolve
 from controller.spec.loading import resolved
 from controller.spec.study import StudySpec
-from controller.steps.attempt_specs import CODE_INPUT, program_of, store_own_code
+from controller.steps.attempt_specs import CODE_INPUT, evaluator_of, program_of, store_own_code
 from controller.wiring import Service
 from evaluator.bundle import Bundle, freeze_bundle
 from evaluator.comparability import comparison_digest
@@ -27,6 +28,10 @@ class Submission:
     study_id: str
     name: str
     bundle_digest: str
+    target: str
+    """Where its trials run."""
+    target_reason: str
+    """Why `auto` chose no safer one; empty when there is nothing to say."""
 
 
 def submit_study(
@@ -42,8 +47,10 @@ def submit_study(
             gate. Nothing is written to the ledger then.
     """
     check_files(spec, base)
-    _check_size(service, spec)
     check_price(spec)
+    spec, why = settle_targets(spec, service.settings)
+    _check_size(service, spec)
+    spec = _pinned(service, spec)
     bundle = _freeze(service, spec, base)
     inputs = _store_inputs(service, spec, base)
     stored = _with_digests(service, spec, base, inputs)
@@ -57,7 +64,7 @@ def submit_study(
         comparison=comparison_digest(
             bundle=bundle_digest,
             code=inputs.get(CODE_INPUT, ""),
-            environment=service.target(spec.target.name).fingerprint(program_of(stored)),
+            environment=_environment(service, stored),
             inputs=inputs,
             objective=Objective(metric=spec.objective.metric, direction=spec.objective.direction),
         ),
@@ -74,11 +81,43 @@ def submit_study(
             budgets=_budgets(spec),
             entry=entry,
         )
-    return Submission(study_id=study_id, name=spec.name, bundle_digest=bundle_digest)
+    return Submission(
+        study_id=study_id,
+        name=spec.name,
+        bundle_digest=bundle_digest,
+        target=spec.target.name,
+        target_reason=why,
+    )
+
+
+def _pinned(service: Service, spec: StudySpec) -> StudySpec:
+    """The study with its images by digest: a tag may be another image tomorrow."""
+    training = service.training_target(spec)
+    check_patches(spec, training, service.settings)
+    image = training.pin(program_of(spec)).image
+    evaluator = service.evaluating_target(spec).pin(evaluator_of(spec, ())).image
+    return spec.model_copy(
+        update={
+            "target": spec.target.model_copy(update={"image": image}),
+            "evaluator": spec.evaluator.model_copy(update={"image": evaluator}),
+        }
+    )
+
+
+def _environment(service: Service, spec: StudySpec) -> str:
+    """What of the places where it runs may change a result; both, where they differ."""
+    program, evaluator = program_of(spec), evaluator_of(spec, ())
+    training = service.training_target(spec).fingerprint(program)
+    if spec.evaluator.mode == "reported":
+        return training
+    evaluating = service.evaluating_target(spec).fingerprint(evaluator)
+    return training if evaluating == training else f"{training}; evaluated by {evaluating}"
 
 
 def _check_size(service: Service, spec: StudySpec) -> None:
     """Refuse a trial larger than the whole machine: it would wait for ever."""
+    if service.training_target(spec).is_shared:
+        return  # the cluster's own size counts there
     settings, resources = service.settings, spec.resources
     machine = ResourcePool(
         cpus=settings.cpus, memory_bytes=settings.memory_bytes, gpu_ids=settings.gpu_ids

@@ -60,9 +60,9 @@ class StudyDriver:
         return self._ctx.view
 
     @property
-    def target(self) -> Target:
+    def targets(self) -> list[Target]:
         """Where its attempts run."""
-        return self._ctx.target
+        return self._ctx.targets()
 
     @property
     def is_settled(self) -> bool:
@@ -85,15 +85,15 @@ class StudyDriver:
         with service.ledger.read() as session:
             view = load_view(session, self.study_id)
         bundle = self._load_bundle(view.study.bundle_digest)
-        target = service.target(view.spec.target.name)
         ctx = StepContext(
             view=view,
             bundle=bundle,
             ledger=service.ledger,
             store=service.store,
-            target=target,
+            training=service.training_target(view.spec),
+            evaluating=service.evaluating_target(view.spec),
             collecting=service.collecting,
-            release=lambda handle: service.cleaner.release(target, handle),
+            release=service.cleaner.release,
             proposer=service.proposer(view.spec),
             space=service.space(view.spec),
             settings=service.settings,
@@ -219,12 +219,14 @@ class StudyDriver:
             a.state is AttemptState.LAUNCHING and a.committed for a in self.view.attempts()
         )
 
-    def handles(self) -> list[str]:
-        """Running attempts whose news this driver waits for."""
+    def handles(self, target: Target) -> list[str]:
+        """Attempts that run there, whose news this driver waits for."""
         return [
             a.handle
             for a in self.view.attempts()
-            if a.handle is not None and a.state is AttemptState.RUNNING
+            if a.handle is not None
+            and a.state is AttemptState.RUNNING
+            and self._ctx.target_of(a) is target
         ]
 
     def wait_s(self, longest: float) -> float:

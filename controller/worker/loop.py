@@ -126,15 +126,20 @@ class Worker:
     # --- waiting -----------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        waited: dict[str, tuple[Target, list[str]]] = {}
+        waited: dict[int, tuple[Target, list[str]]] = {}
         for driver in self._drivers.values():
-            _, handles = waited.setdefault(driver.target.name, (driver.target, []))
-            handles += driver.handles()
+            for target in driver.targets:
+                _, handles = waited.setdefault(id(target), (target, []))
+                handles += driver.handles(target)
         now = self._now()
         longest = min(LONGEST_WAIT_S, max(0.0, self._claim_at - now))
         timeout = min((d.wait_s(longest) for d in self._drivers.values()), default=longest)
-        targets = list(waited.values()) or [(self._service.target("auto"), [])]
-        self._news, away = wait_for_any(targets, timeout)
+        if not waited:
+            self._news = set()
+            self._service.woken.wait(timeout)
+            self._service.woken.clear()
+            return
+        self._news, away = wait_for_any(list(waited.values()), timeout)
         if away:
             time.sleep(TARGET_RETRY_S)
 

@@ -36,19 +36,20 @@ class Recovery:
 def recover(driver: StudyDriver, service: Service, *, was_held: str | None) -> Recovery:
     """Match the ledger's live attempts with what the target has, and reap the rest."""
     view = driver.view
-    target = service.target(view.spec.target.name)
     prefix = f"arl-{view.study.id}"
-    found = {
-        f.name: f
-        for f in target.list_owned(service.ledger.id)
-        if f.name.startswith((f"{prefix}-", f"{prefix}."))
-    }
+    owned = [
+        (target, attempt)
+        for target in driver.targets
+        for attempt in target.list_owned(service.ledger.id)
+        if attempt.name.startswith((f"{prefix}-", f"{prefix}."))
+    ]
+    found = {attempt.name: attempt for _, attempt in owned}
     live = {a.name: a for a in view.attempts()}
-    orphans = [f for name, f in found.items() if name not in live]
-    for orphan in orphans:
+    orphans = [(target, f) for target, f in owned if f.name not in live]
+    for target, orphan in orphans:
         target.kill(orphan.handle)
         service.cleaner.release(target, orphan.handle)
-    here = [a for a in live.values() if a.host == service.settings.host]
+    here = [a for a in live.values() if driver.snapshot().is_here(a)]
     running = [a for a in here if a.name in found and found[a.name].running]
     ended = [a for a in here if a.name in found and not found[a.name].running]
     return Recovery(

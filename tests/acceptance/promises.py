@@ -32,6 +32,7 @@ from ledger.states import ATTEMPT_TERMINAL, STUDY_TERMINAL, TRIAL_TERMINAL, Reas
 from ledger.verify import verify_ledger
 from proposers.host import ask
 from targets.layout import process_start
+from tests.acceptance.shell_study import target_named
 
 # --- each promise ----------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ def chain_broken(service: Service, *, artifacts: bool = True) -> Iterator[str]:
 def orphans(service: Service) -> Iterator[str]:
     """O: no process, attempt directory, half-written or half-deleted file is left."""
     home = service.settings.home
-    for found in service.target("auto").list_owned(service.ledger.id):
+    for found in target_named(service, "local").list_owned(service.ledger.id):
         yield f"O: attempt {found.name} is still there (running: {found.running})"
     for place in ("local/attempts", "artifacts/incoming"):
         for name in sorted(os.listdir(home / place)):

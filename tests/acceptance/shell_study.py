@@ -12,6 +12,7 @@ from controller.wiring import Service, build_service
 from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.records import Study
+from targets.protocol import Target
 
 SECRET = "5e" * 32
 TRAIN = 'mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"'
@@ -52,7 +53,7 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 def settings(home: Path, **environment: str) -> Settings:
-    return read_settings({"ARL_HOME": str(home / ".arl"), **environment})
+    return read_settings({"ARL_HOME": str(home / ".arl"), "ARL_TARGET": "local", **environment})
 
 
 def open_service(home: Path, **environment: str) -> Service:
@@ -64,6 +65,11 @@ def submit(service: Service, base: Path, **changes: Any) -> str:
     write_evaluator(base)
     spec: StudySpec = parse_study(document(**changes), base)
     return submit_study(service, spec, base, actor="test", secret=SECRET).study_id
+
+
+def target_named(service: Service, name: str) -> Target:
+    """One that a study has used."""
+    return next(target for target in service.used_targets() if target.name == name)
 
 
 def drive(service: Service, study_id: str, callbacks: Callbacks | None = None) -> Study:

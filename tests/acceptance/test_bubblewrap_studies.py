@@ -13,7 +13,7 @@ from ledger.errors import InvalidInput
 from ledger.states import FamilyState, Reason, StudyState
 from targets.bubblewrap import BubblewrapTarget
 from targets.protocol import Program
-from tests.acceptance.shell_study import drive, open_service, submit
+from tests.acceptance.shell_study import drive, open_service, submit, target_named
 from tests.target_runs import attempt, end_supervisor, require_bubblewrap
 
 pytestmark = pytest.mark.bubblewrap
@@ -44,7 +44,7 @@ def test_a_sandboxed_study_runs_from_submitted_to_promoted(tmp_path: Path) -> No
     assert [family.state for family in families] == [FamilyState.PROMOTED]
     assert trial is not None
     assert {attempt.target for attempt in trial.attempts} == {"bubblewrap"}
-    assert service.target("bubblewrap").list_owned(service.ledger.id) == []
+    assert target_named(service, "bubblewrap").list_owned(service.ledger.id) == []
     service.close()
     end_supervisors(tmp_path)
 
@@ -72,7 +72,7 @@ def test_studies_on_two_targets_are_driven_by_one_worker_without_waiting_for_eac
         running = reads.load_live(session, held)
     assert running is not None
     assert ticks < 2000, "it waits for news of both, it does not ask all the time"
-    assert service.target("local").list_owned(service.ledger.id) != []
+    assert target_named(service, "local").list_owned(service.ledger.id) != []
     service.close()
     end_supervisors(tmp_path)
 
@@ -136,9 +136,9 @@ def test_an_interpreter_that_holds_the_ledger_is_refused(tmp_path: Path) -> None
     home = os.path.dirname(os.path.realpath(sys.executable))
     (base / "pyvenv.cfg").write_text(f"home = {home}\n")
     service = open_service(base)
-    target = service.target("bubblewrap")
-    assert isinstance(target, BubblewrapTarget)
+    target = BubblewrapTarget(base / ".arl" / "bubblewrap", service.store, host="here")
     program = Program(argv=("{python}", "-c", "pass"), python=str(python))
     with pytest.raises(InvalidInput, match="which holds ARL's own directory"):
         target.launch(attempt(program))
+    target.close()
     service.close()

@@ -19,7 +19,7 @@ from ledger.states import (
     TrialState,
     fault_class,
 )
-from tests.acceptance.shell_study import drive, facts, open_service, submit
+from tests.acceptance.shell_study import drive, facts, open_service, submit, target_named
 
 ONE_TRIAL = {"budget": {"trials": 1}}
 
@@ -203,7 +203,7 @@ def test_a_lost_attempt_is_followed_by_one_that_resumes_from_its_checkpoint(
     assert [a.state for a in train] == [AttemptState.LOST, AttemptState.COLLECTED]
     assert train[0].reason is not None
     assert fault_class(train[0].reason) is FaultClass.INFRASTRUCTURE
-    log = service.target("local").read_log(train[1].handle or "", offset=0, limit=100).data
+    log = target_named(service, "local").read_log(train[1].handle or "", offset=0, limit=100).data
     assert log == b"resumed from 7\n"
     service.close()
 

@@ -7,6 +7,7 @@ import pytest
 from controller.steps import attempt_specs
 from ledger.states import Reason, StudyState, TrialState
 from tests.acceptance.lab import Lab, evaluate, train
+from tests.acceptance.shell_study import target_named
 from tests.acceptance.test_hostile_candidates import short_grace
 from tests.acceptance.test_pain_crashes import PATIENT
 from tests.target_runs import processes_marked
@@ -93,7 +94,9 @@ def test_a_flood_of_output_stays_small_and_hides_no_metric(lab: Lab) -> None:
     (entry,) = lab.entries(study_id, "values_reported")
     assert entry.payload["count"] == 1
     with lab.service() as service:
-        chunk = service.target("auto").read_log(f"arl-{study_id}-2.t-0", offset=0, limit=1 << 20)
+        chunk = target_named(service, "local").read_log(
+            f"arl-{study_id}-2.t-0", offset=0, limit=1 << 20
+        )
         logs = list((lab.home / "local" / "logs").iterdir())
     assert chunk.data.startswith(b"FIRST")
     assert sum(path.stat().st_size for path in logs) < 300_000

@@ -8,7 +8,7 @@ from controller.worker.loop import Callbacks
 from ledger import reads
 from ledger.records import CommandVerb
 from ledger.states import FamilyState, Reason, StudyState, TrialState
-from tests.acceptance.shell_study import drive, open_service, submit
+from tests.acceptance.shell_study import drive, open_service, submit, target_named
 
 PROMOTION = {"promotion": {"model": "toy", "profile": "quick"}, "noise": {}}
 
@@ -93,5 +93,5 @@ def test_a_study_that_fails_leaves_nothing_of_it_running(tmp_path: Path) -> None
     assert (list(live.trials), list(live.attempts)) == ([], [])
     assert [t.state for t in live.finished] == [TrialState.CANCELLED]
     service = open_service(tmp_path)
-    assert list(service.target("local").list_owned(service.ledger.id)) == []
+    assert list(target_named(service, "local").list_owned(service.ledger.id)) == []
     service.close()

@@ -14,7 +14,7 @@ from ledger.artifacts import ArtifactStore
 from ledger.errors import Conflict, InvalidInput, UnknownName
 from ledger.records import AttemptKind
 from targets.protocol import ExitCause, Program, Target
-from targets.registry import TARGETS, make_target
+from targets.registry import TARGETS, Place, make_target
 from tests.target_runs import (
     attempt,
     end_supervisor,
@@ -47,7 +47,7 @@ def target(
     if request.param == "bubblewrap":
         require_bubblewrap()
     root = tmp_path_factory.mktemp(request.param)
-    made = make_target(request.param, root, store, host="here")
+    made = make_target(request.param, Place(root=root, store=store, host="here"))
     yield made
     made.close()
     end_supervisor(root)
@@ -57,7 +57,7 @@ def test_an_unknown_target_is_refused_with_the_names_there_are(
     tmp_path: Path, store: ArtifactStore
 ) -> None:
     with pytest.raises(UnknownName, match=r"target.name 'cloud' is not known: write one of"):
-        make_target("cloud", tmp_path, store, host="here")
+        make_target("cloud", Place(root=tmp_path, store=store, host="here"))
 
 
 def test_an_attempt_ends_with_its_exit_code_and_its_use_of_time_and_memory(

@@ -202,7 +202,9 @@ def test_a_prepare_attempt_with_egress_has_the_network_and_nothing_else(
         host.listen()
         code = f"import socket; socket.create_connection(('127.0.0.1', {host.getsockname()[1]}))"
         code += READS["usual places"]
-        assert attack(target, code, outside, egress=True, kind=AttemptKind.PREPARE).exit.code == 0
+        assert (
+            attack(target, code, outside, egress=("*",), kind=AttemptKind.PREPARE).exit.code == 0
+        )
 
 
 PTRACE = """
