@@ -69,11 +69,6 @@ def settle_targets(spec: StudySpec, settings: Settings) -> tuple[StudySpec, str]
     evaluating: str | None = spec.evaluator.target
     if evaluating is None:
         evaluating = _best_here(settings, for_patches=False)[0] if name == "http" else name
-    elif evaluating in ("http", "ray") and evaluating != name:
-        raise InvalidInput(
-            f"evaluator.target {evaluating!r}: only the target that trials run on may be remote; "
-            f"write target.name: {evaluating} too, or docker, bubblewrap or local here"
-        )
     settled = spec.model_copy(
         update={
             "target": spec.target.model_copy(update={"name": name}),

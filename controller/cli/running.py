@@ -40,6 +40,7 @@ def run(study: StudyFile, new: New = False, as_json: AsJson = False) -> int:
         submission = _submit(service, spec, study, new=new)
         if not as_json:
             print(f"study {spec.name} is {submission.study_id}; Ctrl-C is safe", flush=True)
+            _say_where(submission)
         return drive(service, [submission.study_id], as_json=as_json, tell=False)
 
 
@@ -50,10 +51,24 @@ def submit(study: StudyFile, new: New = False, as_json: AsJson = False) -> int:
         submission = _submit(service, spec, study, new=new)
     if as_json:
         bundle = submission.bundle_digest or None
-        print_json({"study": submission.study_id, "name": submission.name, "bundle": bundle})
+        print_json(
+            {
+                "study": submission.study_id,
+                "name": submission.name,
+                "bundle": bundle,
+                "target": submission.target,
+            }
+        )
     else:
         print(submission.study_id)
+        _say_where(submission)
     return OK
+
+
+def _say_where(submission: Submission) -> None:
+    """On standard error: what a program reads is on the other."""
+    why = f" ({submission.target_reason})" if submission.target_reason else ""
+    print(f"trials run on target {submission.target}{why}", file=sys.stderr, flush=True)
 
 
 def _submit(service: Service, spec: StudySpec, file: Path, *, new: bool) -> Submission:

@@ -10,6 +10,7 @@ from controller.spec.errors import Problem, path, shown
 from controller.spec.program_rules import PROGRAM_RULES
 from controller.spec.space import search_space
 from controller.spec.study import BASELINES_NEEDED, StudySpec
+from controller.spec.target_rules import TARGET_RULES
 from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
 from proposers.grid import continuous
 from proposers.registry import PROPOSERS, known
@@ -23,7 +24,7 @@ _NAME_CHARS: Final = 100
 
 def broken_rules(spec: StudySpec, readable: Collection[str]) -> Iterator[Problem]:
     """Every problem between the `readable` sections of `spec`."""
-    for needed, rule in (*_RULES, *PROGRAM_RULES):
+    for needed, rule in (*_RULES, *PROGRAM_RULES, *TARGET_RULES):
         if all(section in readable for section in needed):
             yield from rule(spec)
 

@@ -54,29 +54,13 @@ def submit_study(
     bundle = _freeze(service, spec, base)
     inputs = _store_inputs(service, spec, base)
     stored = _with_digests(service, spec, base, inputs)
-    document = resolved(stored)
     study_id = f"s{secrets.token_hex(5)}"
-    bundle_digest = bundle.digest if bundle is not None else ""
-    entry = e.StudySubmitted(
-        name=spec.name,
-        spec_digest=json_digest(document),
-        bundle_digest=bundle_digest,
-        comparison=comparison_digest(
-            bundle=bundle_digest,
-            code=inputs.get(CODE_INPUT, ""),
-            environment=_environment(service, stored),
-            inputs=inputs,
-            objective=Objective(metric=spec.objective.metric, direction=spec.objective.direction),
-        ),
-        seed=spec.seed,
-        actor=actor,
-        inputs=inputs,
-    )
+    entry = _entry(service, stored, inputs, bundle, actor)
     with service.ledger.write() as session:
         writes.create_study(
             session,
             study_id,
-            spec=document,
+            spec=resolved(stored),
             secret=secret or secrets.token_hex(32),
             budgets=_budgets(spec),
             entry=entry,
@@ -84,9 +68,32 @@ def submit_study(
     return Submission(
         study_id=study_id,
         name=spec.name,
-        bundle_digest=bundle_digest,
+        bundle_digest=entry.bundle_digest,
         target=spec.target.name,
         target_reason=why,
+    )
+
+
+def _entry(
+    service: Service, spec: StudySpec, inputs: Mapping[str, str], bundle: Bundle | None, actor: str
+) -> e.StudySubmitted:
+    """Of a study whose paths are digests by now."""
+    bundle_digest = bundle.digest if bundle is not None else ""
+    objective = Objective(metric=spec.objective.metric, direction=spec.objective.direction)
+    return e.StudySubmitted(
+        name=spec.name,
+        spec_digest=json_digest(resolved(spec)),
+        bundle_digest=bundle_digest,
+        comparison=comparison_digest(
+            bundle=bundle_digest,
+            code=inputs.get(CODE_INPUT, ""),
+            environment=_environment(service, spec),
+            inputs=inputs,
+            objective=objective,
+        ),
+        seed=spec.seed,
+        actor=actor,
+        inputs=inputs,
     )
 
 

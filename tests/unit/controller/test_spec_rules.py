@@ -219,11 +219,6 @@ SECTIONS: list[tuple[dict[str, object], str]] = [
         'pruning.name: "asha": it is not available in this version; '
         "write none, median or power_law",
     ),
-    (
-        changed(COMMAND, target__name="docker"),
-        'target.name: "docker": it is not available in this version; '
-        "write auto, local or bubblewrap",
-    ),
     # metrics
     (
         changed(COMMAND, objective__metric="scor"),
