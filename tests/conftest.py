@@ -1,4 +1,4 @@
-"""Fixtures shared by every level: ledgers on both databases."""
+"""Fixtures shared by every level: ledgers on both databases, a Docker engine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ledger.database import Ledger, open_ledger
+from tests import private_engine
 from tests.postgres_server import PostgresServer, find_binaries, private_server
 
 
@@ -39,3 +40,17 @@ def ledger(request: pytest.FixtureRequest) -> Ledger:
     """The same test on both databases."""
     found: Ledger = request.getfixturevalue(f"{request.param}_ledger")
     return found
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[private_engine.Engine]:
+    """One engine for the whole run: leave it running."""
+    with private_engine.shared_engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def own_engine() -> Iterator[private_engine.Engine]:
+    """An engine for one test alone, which may kill it."""
+    with private_engine.private_engine() as engine:
+        yield engine
