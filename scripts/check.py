@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 KILL_AFTER_BUDGETS = 3
 """A group that takes this many budgets is stopped; one over a single budget is only marked."""
+GRACE_S = 30.0
+"""From SIGTERM to SIGKILL for what a stopped group started."""
 NO_TESTS = 5
 """pytest's exit code when it collected nothing."""
 
@@ -38,6 +40,8 @@ class Group:
     """For pytest groups: what to collect."""
     marker: str = ""
     """For pytest groups: the marker expression, before `slow` is left out."""
+    wrapper: tuple[str, ...] = ()
+    """For pytest groups: a command that runs the rest of its arguments with a service."""
     missing: Callable[[], str] = lambda: ""
     """Why the group cannot run here and what would enable it; empty if it can."""
 
@@ -65,18 +69,61 @@ def missing_bubblewrap() -> str:
     return BubblewrapTarget.is_available() or ""
 
 
-def missing_training() -> str:
-    absent = [name for name in ("torch", "trl", "peft") if importlib.util.find_spec(name) is None]
+def not_importable(*names: str) -> str:
+    absent = [name for name in names if importlib.util.find_spec(name) is None]
     return f"{', '.join(absent)} not installed: make setup" if absent else ""
+
+
+def missing_training() -> str:
+    return not_importable("torch", "trl", "peft")
+
+
+def missing_ray() -> str:
+    return not_importable("ray", "fsspec")
+
+
+def not_found(*names: str) -> list[str]:
+    """Those of the programs that are not here; an ordinary user's PATH may lack /usr/sbin."""
+    path = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
+    return [name for name in names if shutil.which(name, path=path) is None]
+
+
+def missing_docker() -> str:
+    """The engine is always a private one: the machine's own is not the tests' to use."""
+    if reason := not_importable("docker"):
+        return reason
+    if absent := not_found("dockerd", "docker", "containerd", "runc", "iptables", "ip"):
+        packages = "docker.io iproute2 iptables"
+        return f"{', '.join(absent)} not found: sudo apt-get install {packages}, and run as root"
+    return "" if os.geteuid() == 0 else "a private Docker engine needs root: sudo make test"
+
+
+def missing_egress() -> str:
+    if absent := not_found("squid", "ip"):
+        packages = "squid-openssl iproute2"
+        return f"{', '.join(absent)} not found: sudo apt-get install {packages}, and run as root"
+    return "" if os.geteuid() == 0 else "network namespaces need root: sudo make test"
 
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
 TOOLS = ("--explicit-package-bases", "--exclude", "benchmarks/peers/", "scripts", "benchmarks")
-HEAVY = "not train and not postgres and not bubblewrap"
+SERVICES = ("docker", "ray", "train", "postgres", "egress", "bubblewrap")
+"""Each is a marker with a group of its own; a test that has several runs in the first one's."""
+HEAVY = " and ".join(f"not {name}" for name in SERVICES)
+ENGINE = str(ROOT / "scripts" / "docker_engine.sh")
 
 
 def plain(name: str, budget_s: int) -> Group:
     return Group(name, budget_s, paths=(f"tests/{name}",), marker=HEAVY)
+
+
+def served(
+    name: str, budget_s: int, missing: Callable[[], str], wrapper: tuple[str, ...] = ()
+) -> Group:
+    """The tests with a marker, wherever they are, but those of an earlier one of SERVICES."""
+    others = [f"not {other}" for other in SERVICES[: SERVICES.index(name)]]
+    marker = " and ".join([name, *others])
+    return Group(name, budget_s, (), ("tests",), marker, wrapper, missing)
 
 
 GROUPS = (
@@ -97,21 +144,12 @@ GROUPS = (
     plain("integration", budget_s=180),
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=400),
-    Group("train", 240, paths=("tests",), marker="train", missing=missing_training),
-    Group(
-        "bubblewrap",
-        120,
-        paths=("tests",),
-        marker="bubblewrap and not train and not postgres",
-        missing=missing_bubblewrap,
-    ),
-    Group(
-        "postgres",
-        180,
-        paths=("tests",),
-        marker="postgres and not train",
-        missing=missing_postgresql,
-    ),
+    served("train", 240, missing_training),
+    served("bubblewrap", 120, missing_bubblewrap),
+    served("postgres", 180, missing_postgresql),
+    served("docker", 240, missing_docker, wrapper=(ENGINE,)),
+    served("ray", 120, missing_ray),
+    served("egress", 60, missing_egress),
 )
 
 
@@ -131,10 +169,19 @@ def execute(argv: Sequence[str], limit_s: float) -> int | None:
     except subprocess.TimeoutExpired:
         return None
     finally:
-        # Also on Ctrl-C: nothing that a group started outlives it.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Also on Ctrl-C: nothing that a group started outlives it. Asked first, since some of it
+    (an engine, its mounts) is no process and only its owner can take it away."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.wait(timeout=GRACE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def run_commands(group: Group) -> Outcome:
@@ -153,7 +200,7 @@ def pytest_argv(group: Group, report: Path, extra: Sequence[str], *, slow: bool)
     marker = f"({group.marker}) and not gpu" + ("" if slow else " and not slow")
     paths = [path for path in group.paths if (ROOT / path).exists()]
     argv = [PYTHON, "-m", "pytest", "-q", "-rfEs", "--durations=3", "--durations-min=5"]
-    return [*argv, f"--junitxml={report}", "-m", marker, *extra, *paths]
+    return [*group.wrapper, *argv, f"--junitxml={report}", "-m", marker, *extra, *paths]
 
 
 def run_pytest(group: Group, extra: Sequence[str], *, slow: bool) -> Outcome:

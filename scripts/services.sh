@@ -1,51 +1,96 @@
 #!/usr/bin/env bash
-# Sees to the system packages that some test groups need. As root on a Debian-like system it installs what is
-# missing; otherwise it changes nothing, and scripts/check.py lists the groups that could not run.
-# The tests start private servers in a temporary folder; no service of the machine is created, started or touched.
+# Sees to the system packages that some test groups need: PostgreSQL, bubblewrap, a Docker engine, squid. As root on a
+# Debian-like system it installs what is missing, saying so; otherwise it changes nothing, and scripts/check.py tells
+# which groups could not run and why. What is installed already is left as it is.
+# The tests start private servers in temporary folders; no service of the machine is created, started or touched.
 set -euo pipefail
 
 say() { printf '==> %s\n' "$*"; }
 
-has_postgresql() {
-  command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
-}
-
-# Debian's package creates a cluster and starts a service. Both are switched off while it installs, and put back after.
+# Debian's packages start services, and PostgreSQL's creates a cluster. All of it is switched off while they install.
 POLICY=/usr/sbin/policy-rc.d
 CREATE=/etc/postgresql-common/createcluster.conf
-made_policy='' kept_create=''
 
-restore() {
-  if [ -n "$made_policy" ]; then rm -f "$POLICY"; fi
-  if [ -n "$kept_create" ]; then cp -p "$kept_create" "$CREATE"; rm -f "$kept_create"; fi
+forbid_services() {
+  if [ -e "$POLICY" ]; then return; fi
+  trap 'rm -f "$POLICY"' EXIT
+  printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+  chmod 755 "$POLICY"
 }
+
+is_known() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
 
 install_quietly() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
 }
 
+# Else they would start at the next boot, which nobody asked for.
+keep_off() {
+  if command -v systemctl >/dev/null; then systemctl disable -q "$@" >/dev/null 2>&1 || true; fi
+}
+
+has_postgresql() {
+  command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
+}
+
 install_postgresql() {
   say "Installing PostgreSQL with apt-get for the postgres test group (no cluster is created, no service started)"
-  trap restore EXIT
-  if [ ! -e "$POLICY" ]; then
-    made_policy=yes
-    printf '#!/bin/sh\nexit 101\n' >"$POLICY"
-    chmod 755 "$POLICY"
-  fi
-  apt-get update -qq
   install_quietly postgresql-common
-  kept_create=$(mktemp)
-  cp -p "$CREATE" "$kept_create"
+  cp -p "$CREATE" "$CREATE.kept"
+  trap 'mv -f "$CREATE.kept" "$CREATE"' EXIT
   echo 'create_main_cluster = false' >>"$CREATE"
   install_quietly postgresql
 }
 
+has_bubblewrap() { command -v bwrap >/dev/null; }
+
 install_bubblewrap() {
   say "Installing bubblewrap with apt-get for the bubblewrap test group"
-  apt-get update -qq
   install_quietly bubblewrap
 }
 
+has_docker() {
+  local tool
+  for tool in dockerd docker containerd runc docker-init iptables ip; do
+    command -v "$tool" >/dev/null || return 1
+  done
+}
+
+install_docker() {
+  local packages=(iproute2 iptables)
+  command -v dockerd >/dev/null || packages+=(docker.io)
+  # Newer releases have the client in a package of its own.
+  if ! command -v docker >/dev/null && is_known docker-cli; then packages+=(docker-cli); fi
+  say "Installing ${packages[*]} with apt-get for the docker test group (no service is started)"
+  install_quietly "${packages[@]}"
+  keep_off docker.service docker.socket containerd.service
+}
+
+has_squid() { command -v squid >/dev/null && command -v ip >/dev/null; }
+
+install_squid() {
+  local package=squid
+  if is_known squid-openssl; then package=squid-openssl; fi
+  say "Installing $package and iproute2 with apt-get for the egress test group (no service is started)"
+  install_quietly "$package" iproute2
+  keep_off squid.service
+}
+
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then exit 0; fi
-if ! command -v bwrap >/dev/null; then install_bubblewrap; fi
-if ! has_postgresql; then install_postgresql; fi
+missing=()
+for what in bubblewrap postgresql docker squid; do
+  "has_$what" || missing+=("$what")
+done
+if [ ${#missing[@]} = 0 ]; then exit 0; fi
+
+forbid_services
+apt-get update -qq || say "apt-get update failed; going on with the lists there are"
+for what in "${missing[@]}"; do
+  # One that cannot be installed fails its own test group later, not all of them now. A condition would
+  # switch off `set -e` inside.
+  set +e
+  (set -e; "install_$what")
+  code=$?
+  set -e
+  if [ $code != 0 ]; then say "Could not install what $what needs (exit status $code); its test group will say so"; fi
+done
