@@ -2,13 +2,13 @@
 soon as those sections are readable, whatever is wrong elsewhere."""
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, TypeAlias
 
 from controller.spec.errors import Problem, path, shown
 from controller.spec.program_rules import PROGRAM_RULES
 from controller.spec.space import search_space
+from controller.spec.space_rules import SPACE_RULES, broken_conditions
 from controller.spec.study import BASELINES_NEEDED, StudySpec
 from controller.spec.target_rules import TARGET_RULES
 from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
@@ -18,41 +18,15 @@ from proposers.search_space import cardinality
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
 
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NAME_CHARS: Final = 100
-
 
 def broken_rules(spec: StudySpec, readable: Collection[str]) -> Iterator[Problem]:
     """Every problem between the `readable` sections of `spec`."""
-    for needed, rule in (*_RULES, *PROGRAM_RULES, *TARGET_RULES):
+    circular = list(broken_conditions(spec)) if "space" in readable else []
+    yield from circular
+    readable = [section for section in readable if section != "space" or not circular]
+    for needed, rule in (*SPACE_RULES, *_RULES, *PROGRAM_RULES, *TARGET_RULES):
         if all(section in readable for section in needed):
             yield from rule(spec)
-
-
-def _parameter_names(spec: StudySpec) -> Iterator[Problem]:
-    for name in spec.space:
-        if name.lower() == "seed":
-            yield Problem(
-                f"space.{name}",
-                "the seed is never searched: a lucky seed is not an improvement",
-                "remove it; every trial gets a seed of its own and winners must win on fresh ones",
-            )
-        elif not _IDENTIFIER.fullmatch(name) or len(name) > _NAME_CHARS:
-            yield Problem(
-                path("space", name),
-                "a parameter's name has letters, digits and _ only, and starts with no digit",
-                "write such a name",
-                shown(name),
-            )
-
-
-def _something_to_try(spec: StudySpec) -> Iterator[Problem]:
-    if not spec.space and not spec.program.mutable:
-        yield Problem(
-            "space",
-            "there is nothing to try",
-            "add parameters, or files a patch may change under program.mutable",
-        )
 
 
 def _proposer(spec: StudySpec) -> Iterator[Problem]:
@@ -215,8 +189,6 @@ def _baselines(spec: StudySpec) -> Iterator[Problem]:
 
 
 _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
-    (("space",), _parameter_names),
-    (("space", "program"), _something_to_try),
     (("proposer",), _proposer),
     (("proposer", "space"), _grid_is_finite),
     (("proposer", "space", "budget", "stop"), _comes_to_an_end),

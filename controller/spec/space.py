@@ -10,7 +10,17 @@ from pydantic_core import PydanticCustomError
 from controller.spec.errors import Problem, shown
 from controller.spec.strict import Strict, refusal
 from ledger.records import ParamValue
-from proposers.search_space import Categorical, Distribution, Float, Int, SearchSpace, describe
+from proposers.search_space import (
+    Categorical,
+    Conditions,
+    Distribution,
+    Float,
+    Int,
+    SearchSpace,
+    describe,
+    in_order,
+    is_active,
+)
 
 SAFE_INTEGER: Final = 2**53 - 1
 """Larger integers change in programs that read JSON numbers as floats."""
@@ -32,7 +42,23 @@ def _parameter_value(value: object) -> object:
 Choice: TypeAlias = Annotated[ParamValue, BeforeValidator(_parameter_value)]
 
 
-class FloatSpec(Strict):
+class _Parameter(Strict):
+    """What every kind of parameter may say."""
+
+    when: dict[str, Choice | Annotated[tuple[Choice, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    """The parameter exists only when each of these categorical parameters has the value, or one
+    of the values; default: always."""
+
+    def conditions(self) -> Conditions:
+        return tuple(
+            (name, values if isinstance(values, tuple) else (values,))
+            for name, values in sorted(self.when.items())
+        )
+
+
+class FloatSpec(_Parameter):
     """A real number from low to high."""
 
     type: Literal["float"]
@@ -70,7 +96,7 @@ class FloatSpec(Strict):
             )
 
 
-class IntSpec(Strict):
+class IntSpec(_Parameter):
     """A whole number from low to high, both included."""
 
     type: Literal["int"]
@@ -107,7 +133,7 @@ class IntSpec(Strict):
                 )
 
 
-class CategoricalSpec(Strict):
+class CategoricalSpec(_Parameter):
     """One of several values, in no order."""
 
     type: Literal["categorical"]
@@ -150,15 +176,15 @@ ParameterSpec: TypeAlias = Annotated[
 ]
 
 
-def distribution(parameter: FloatSpec | IntSpec | CategoricalSpec) -> Distribution:
+def distribution(p: FloatSpec | IntSpec | CategoricalSpec) -> Distribution:
     """The distribution a parameter describes."""
-    match parameter:
+    match p:
         case FloatSpec():
-            return Float(parameter.low, parameter.high, parameter.log, parameter.step)
+            return Float(p.low, p.high, p.log, p.step, p.conditions())
         case IntSpec():
-            return Int(parameter.low, parameter.high, parameter.log, parameter.step)
+            return Int(p.low, p.high, p.log, p.step, p.conditions())
         case CategoricalSpec():
-            return Categorical(parameter.choices)
+            return Categorical(p.choices, p.conditions())
 
 
 def search_space(space: Mapping[str, ParameterSpec]) -> SearchSpace:
@@ -167,12 +193,15 @@ def search_space(space: Mapping[str, ParameterSpec]) -> SearchSpace:
 
 
 def baseline_params(space: Mapping[str, ParameterSpec]) -> dict[str, ParamValue]:
-    """What the baseline runs with: each parameter's declared default, else its middle (in the
-    logarithm where `log` is set, on the nearest step; the first choice)."""
-    return {
-        name: distribution(parameter).middle() if parameter.default is None else parameter.default
-        for name, parameter in space.items()
-    }
+    """What the baseline runs with, of every parameter that exists: its declared default, else its
+    middle (in the logarithm where `log` is set, on the nearest step; the first choice)."""
+    distributions = search_space(space)
+    params: dict[str, ParamValue] = {}
+    for name in in_order(distributions):
+        if is_active(distributions, name, params):
+            default = space[name].default
+            params[name] = distributions[name].middle() if default is None else default
+    return dict(sorted(params.items()))
 
 
 def _range_problems(low: float, high: float, *, log: bool) -> Iterator[Problem]:

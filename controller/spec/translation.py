@@ -45,7 +45,6 @@ LATER_KEYS: Final = frozenset(
         ("retention",),
         ("program", "plan"),
         ("program", "required_calls"),
-        ("space", "*", "when"),
     }
 )
 """Keys of the design that a later version reads."""

@@ -30,6 +30,7 @@ from ledger.states import (
     Reason,
     StudyState,
 )
+from proposers.search_space import faults
 
 PAUSABLE: Final = frozenset(
     {
@@ -206,16 +207,11 @@ def _checked_params(ctx: StepContext, command: Command) -> Params:
     given = command.arguments.get("params")
     if not isinstance(given, dict):
         raise InvalidInput(f"trial: params: {given!r}: must be name=value pairs")
-    unknown = sorted(set(given) - set(ctx.space))
-    missing = sorted(set(ctx.space) - set(given))
-    if unknown or missing:
+    found = list(faults(ctx.space, given))
+    if found:
         raise InvalidInput(
-            f"trial: params: unknown {unknown}, missing {missing}; "
-            f"the space has {', '.join(sorted(ctx.space))}"
+            f"trial: params: {'; '.join(found)}; the space has {', '.join(sorted(ctx.space))}"
         )
-    for name, value in given.items():
-        if not ctx.space[name].contains(value):
-            raise InvalidInput(f"trial: params.{name}: {value!r}: outside {ctx.space[name]}")
     return dict(given)
 
 

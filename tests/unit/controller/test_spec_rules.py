@@ -148,7 +148,7 @@ PARAMETERS: list[tuple[dict[str, object], str]] = [
     ),
     (
         {"type": "float", "low": 0, "high": 1, "when": {"loss": "dapo"}},
-        'space.x.when: {"loss": "dapo"}: it is not available in this version; remove it',
+        "space.x.when.loss: a condition is about a categorical parameter; remove it",
     ),
     (
         {"type": "float", "low": 0, "high": 1, "steps": 3},

@@ -1,0 +1,78 @@
+"""The rules of the `space` section."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from controller.spec.errors import Problem, path, shown
+from controller.spec.space import CategoricalSpec, distribution, search_space
+from controller.spec.study import StudySpec
+from proposers.search_space import describe, in_order
+
+Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_CHARS: Final = 100
+
+
+def _parameter_names(spec: StudySpec) -> Iterator[Problem]:
+    for name in spec.space:
+        if name.lower() == "seed":
+            yield Problem(
+                f"space.{name}",
+                "the seed is never searched: a lucky seed is not an improvement",
+                "remove it; every trial gets a seed of its own and winners must win on fresh ones",
+            )
+        elif not _IDENTIFIER.fullmatch(name) or len(name) > _NAME_CHARS:
+            yield Problem(
+                path("space", name),
+                "a parameter's name has letters, digits and _ only, and starts with no digit",
+                "write such a name",
+                shown(name),
+            )
+
+
+def broken_conditions(spec: StudySpec) -> Iterator[Problem]:
+    """What a parameter depends on is a categorical one, with values that it can have. While that
+    is not so, nothing else can be said of the space."""
+    problems = [p for name in spec.space for p in _conditions_of(spec, name)]
+    yield from problems
+    if problems:
+        return
+    try:
+        in_order(search_space(spec.space))
+    except ValueError as error:
+        yield Problem("space", str(error), "remove the circle")
+
+
+def _conditions_of(spec: StudySpec, name: str) -> Iterator[Problem]:
+    for parent, values in spec.space[name].conditions():
+        field, about = path("space", name, "when", parent), spec.space.get(parent)
+        if not isinstance(about, CategoricalSpec):
+            others = [n for n, p in spec.space.items() if isinstance(p, CategoricalSpec)]
+            yield Problem(
+                field,
+                "a condition is about a categorical parameter",
+                f"write one of {', '.join(sorted(others))}" if others else "remove it",
+            )
+            continue
+        allowed = distribution(about)
+        for value in values:
+            if not allowed.contains(value):
+                rule = f"{parent} never has this value"
+                yield Problem(field, rule, f"write one of {describe(allowed)}", shown(value))
+
+
+def _something_to_try(spec: StudySpec) -> Iterator[Problem]:
+    if not spec.space and not spec.program.mutable:
+        yield Problem(
+            "space",
+            "there is nothing to try",
+            "add parameters, or files a patch may change under program.mutable",
+        )
+
+
+SPACE_RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
+    (("space",), _parameter_names),
+    (("space", "program"), _something_to_try),
+)
