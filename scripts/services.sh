@@ -26,9 +26,9 @@ install_quietly() {
 
 # Else they would start at the next boot, which nobody asked for.
 keep_off() {
+  if command -v systemctl >/dev/null; then systemctl disable -q "$@" >/dev/null 2>&1 || true; fi
   local unit
   for unit in "$@"; do
-    deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
     if [ -e "/etc/init.d/${unit%.service}" ]; then update-rc.d "${unit%.service}" disable >/dev/null 2>&1 || true; fi
   done
 }
