@@ -20,7 +20,6 @@ from ledger.records import (
     Command,
     Evaluation,
     Family,
-    FinishedTrial,
     Resource,
     Split,
     Study,
@@ -42,6 +41,7 @@ from ledger.rows import (
     study_from,
     trial_from,
 )
+from ledger.search import FinishedTrial
 from ledger.states import (
     ATTEMPT_TERMINAL,
     TRIAL_TERMINAL,

@@ -1,8 +1,7 @@
 """The vocabulary: one frozen dataclass per noun. No behaviour, no database."""
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -317,63 +316,3 @@ class Decision:
     """Candidate id of the leader; None when there was none but the baseline."""
     margin: float = 0.0
     noise_floor: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedTrial:
-    """What a proposer may know of a trial that ended."""
-
-    number: int
-    params: Params
-    state: TrialState
-    value: float | None
-    """None unless it was evaluated: a failure is never a score."""
-    reason: Reason
-    candidate_id: str
-    kept: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingTrial:
-    """A trial that was proposed and has not ended."""
-
-    number: int
-    params: Params
-    candidate_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """Everything a proposer may know of its study, as of one watermark."""
-
-    objective: Objective
-    next_number: int
-    """Index of the next search proposal, counted from 0 over search proposals only."""
-    finished: Sequence[FinishedTrial] = ()
-    """In the order of finishing; search trials only."""
-    pending: Sequence[PendingTrial] = ()
-    proposed: AbstractSet[str] = frozenset()
-    """Parameter digests of every search trial proposed so far."""
-    baseline: Sequence[float] = ()
-    """Search-split values of the baseline pool."""
-    noise_floor: float = 0.0
-    trials_left: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """One suggestion; it becomes a candidate when it is written down."""
-
-    params: Params
-    parent_id: str | None = None
-    patch: str | None = None
-    rationale: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposals:
-    """What a call to a proposer gives: at most `count`; fewer means the space is exhausted."""
-
-    items: Sequence[Proposal]
-    state: bytes | None = field(default=None, repr=False)
-    """What the proposer needs back on its next call; stored in the same transaction."""

@@ -10,7 +10,7 @@ import json
 
 from ledger.digests import json_digest, params_digest
 from ledger.errors import InvalidInput
-from ledger.records import History, Proposal, Proposals
+from ledger.search import History, Proposal, Proposals
 from proposers.search_space import Float, SearchSpace, cardinality, point
 
 

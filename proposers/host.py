@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ledger.errors import ProposerFailed
-from ledger.records import History, Proposal, Proposals
+from ledger.search import History, Proposal, Proposals
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace, faults
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ledger.records import History, Proposals
+from ledger.search import History, Proposals
 
 
 class Proposer(Protocol):

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.digests import params_digest
-from ledger.records import History, Params, Proposal, Proposals
+from ledger.records import Params
+from ledger.search import History, Proposal, Proposals
 from proposers.host import number_rng
 from proposers.search_space import SearchSpace, cardinality, point, sample
 

@@ -8,7 +8,8 @@ from controller.cli.progress import Facts, Watch, gate_progress, outcome_of, why
 from controller.cli.text import clipped, clock, number, params, plain
 from controller.steps.view import Measured, StudyView
 from controller.worker.driver import StudyDriver
-from ledger.records import FinishedTrial, Split
+from ledger.records import Split
+from ledger.search import FinishedTrial
 from ledger.states import StudyState
 
 

@@ -18,11 +18,11 @@ from ledger.records import (
     AttemptKind,
     BudgetLine,
     Family,
-    FinishedTrial,
     Params,
     Resource,
     TrialKind,
 )
+from ledger.search import FinishedTrial
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 
 RUNNING_SHOWN: Final = 12

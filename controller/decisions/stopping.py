@@ -18,7 +18,8 @@ from itertools import islice
 from controller.decisions.budgets import admission
 from controller.spec.study import StudySpec
 from evaluator.objective import is_better
-from ledger.records import BudgetLine, FinishedTrial, Resource
+from ledger.records import BudgetLine, Resource
+from ledger.search import FinishedTrial
 from ledger.states import FaultClass, Reason, TrialState, fault_class
 
 

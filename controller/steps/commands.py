@@ -19,11 +19,11 @@ from ledger.records import (
     Json,
     Params,
     PausedBy,
-    Proposal,
     Resource,
     Split,
     TrialKind,
 )
+from ledger.search import Proposal
 from ledger.states import (
     STUDY_TERMINAL,
     AttemptState,

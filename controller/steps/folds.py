@@ -13,12 +13,12 @@ from ledger.records import (
     ArtifactRole,
     BudgetLine,
     Family,
-    FinishedTrial,
     Resource,
     Split,
     TrialKind,
     Verdict,
 )
+from ledger.search import FinishedTrial
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState, fault_class
 
 

@@ -25,12 +25,12 @@ from ledger.records import (
     Attempt,
     AttemptKind,
     Evaluation,
-    FinishedTrial,
     Incumbent,
     Json,
     Split,
     Trial,
 )
+from ledger.search import FinishedTrial
 from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
 
 INCUMBENT: Final = "incumbent"

@@ -12,7 +12,8 @@ from controller.steps.progress import read_progress
 from controller.steps.view import LiveTrial, StudyView
 from ledger import entries as e
 from ledger.digests import derive_seed, sha256_hex
-from ledger.records import Proposal, Split, TrialKind
+from ledger.records import Split, TrialKind
+from ledger.search import Proposal
 from ledger.states import Reason, StudyState, TrialState
 from proposers.host import ask
 

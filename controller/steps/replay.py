@@ -27,7 +27,8 @@ from controller.steps.view import StudyView
 from ledger import entries as e
 from ledger.digests import derive_seed
 from ledger.errors import Conflict
-from ledger.records import Family, Proposal, Split, TrialKind
+from ledger.records import Family, Split, TrialKind
+from ledger.search import Proposal
 from ledger.states import FamilyState, Reason, StudyState, TrialState
 
 MOVED: Final = (

@@ -17,17 +17,15 @@ from ledger.records import (
     BudgetLine,
     Command,
     Family,
-    FinishedTrial,
-    History,
     Json,
     Objective,
     Params,
-    PendingTrial,
     Resource,
     Split,
     Study,
     TrialKind,
 )
+from ledger.search import FinishedTrial, History, PendingTrial
 from ledger.states import (
     AttemptState,
     FaultClass,

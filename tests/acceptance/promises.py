@@ -18,16 +18,9 @@ from controller.wiring import Service
 from ledger import reads
 from ledger.database import ReadSession
 from ledger.digests import params_digest, sha256_hex
-from ledger.records import (
-    Direction,
-    EntryRecord,
-    FinishedTrial,
-    History,
-    Objective,
-    PendingTrial,
-    TrialKind,
-)
+from ledger.records import Direction, EntryRecord, Objective, TrialKind
 from ledger.rows import ATTEMPTS, BUDGETS, COMMANDS, DECISIONS, EVALUATIONS, INCUMBENTS, TRIALS
+from ledger.search import FinishedTrial, History, PendingTrial
 from ledger.states import ATTEMPT_TERMINAL, STUDY_TERMINAL, TRIAL_TERMINAL, Reason, TrialState
 from ledger.verify import verify_ledger
 from proposers.host import ask

@@ -11,7 +11,8 @@ import pytest
 from controller.spec.errors import StudyRefused
 from controller.worker import driver
 from ledger import reads, writes
-from ledger.records import AttemptKind, History, Proposals
+from ledger.records import AttemptKind
+from ledger.search import History, Proposals
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from proposers.grid import Grid
 from tests.acceptance.lab import NOTE, READ_X, Lab, evaluate, reasons, train

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger import database
-from ledger.records import History, Proposals
+from ledger.search import History, Proposals
 from ledger.states import Reason, StudyState, TrialState
 from proposers.grid import Grid
 from tests.acceptance.lab import READ_X, Lab, evaluate, train

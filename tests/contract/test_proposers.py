@@ -8,15 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ledger.digests import params_digest
-from ledger.records import (
-    Direction,
-    FinishedTrial,
-    History,
-    Objective,
-    Params,
-    PendingTrial,
-    Proposal,
-)
+from ledger.records import Direction, Objective, Params
+from ledger.search import FinishedTrial, History, PendingTrial, Proposal
 from ledger.states import Reason, TrialState
 from proposers.host import ask
 from proposers.registry import PROPOSERS, build_proposer

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.decisions.stopping import StudyProgress, decide_stop
-from ledger.records import BudgetLine, FinishedTrial, Resource
+from ledger.records import BudgetLine, Resource
+from ledger.search import FinishedTrial
 from ledger.states import FaultClass, Reason, TrialState, fault_class
 from tests.unit.controller.study_documents import COMMAND, changed, study
 

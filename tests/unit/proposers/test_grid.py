@@ -4,7 +4,8 @@ import pytest
 
 from ledger.digests import params_digest
 from ledger.errors import InvalidInput
-from ledger.records import Direction, History, Objective, ParamValue
+from ledger.records import Direction, Objective, ParamValue
+from ledger.search import History
 from proposers.grid import Grid
 from proposers.search_space import Categorical, Float, Int, SearchSpace, point
 

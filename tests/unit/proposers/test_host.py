@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from ledger.errors import InvalidInput, ProposerFailed, UnknownName
-from ledger.records import Direction, History, Objective, Proposal, Proposals
+from ledger.records import Direction, Objective
+from ledger.search import History, Proposal, Proposals
 from proposers.host import STATE_BYTES, ask
 from proposers.registry import build_proposer
 from proposers.search_space import Int, SearchSpace

@@ -3,7 +3,8 @@
 from itertools import product
 
 from ledger.digests import params_digest
-from ledger.records import Direction, History, Objective
+from ledger.records import Direction, Objective
+from ledger.search import History
 from proposers.host import number_rng
 from proposers.random_search import RandomSearch
 from proposers.search_space import Categorical, Float, Int, SearchSpace, point
