@@ -109,6 +109,50 @@ class ProposalsMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCallsReserved:
+    """Intent: a proposer is about to ask a language model; its worst price is set aside."""
+
+    kind: ClassVar[str] = "model_calls_reserved"
+    first_number: int
+    tokens: float
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCalled:
+    """One request to a language model; a lost one (outcome `lost`) at its worst price."""
+
+    kind: ClassVar[str] = "model_called"
+    number: int
+    """Within the study, from 0."""
+    first_number: int
+    model: str
+    endpoint: str
+    outcome: str
+    prompt_version: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    latency_s: float
+    content_digest: str
+    """Of the canonical JSON of [request, response]."""
+    request: str = field(default="", repr=False, metadata=_UNSEALED)
+    response: str | None = field(default=None, repr=False, metadata=_UNSEALED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCallsSettled:
+    """The reservation is given back and what the calls came to is spent."""
+
+    kind: ClassVar[str] = "model_calls_settled"
+    first_number: int
+    reserved_tokens: float
+    reserved_cost_usd: float
+    tokens: float
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateProposed:
     """A candidate entered the study (or came back, for a replay) as one trial."""
 
@@ -345,6 +389,9 @@ Entry: TypeAlias = (
     | CommandApplied
     | BudgetChanged
     | ProposalsMade
+    | ModelCallsReserved
+    | ModelCalled
+    | ModelCallsSettled
     | CandidateProposed
     | AttemptLaunching
     | AttemptStarted

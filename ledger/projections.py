@@ -18,6 +18,9 @@ from ledger.entries import (
     FamilyOpened,
     HoldoutUsed,
     InputsFrozen,
+    ModelCalled,
+    ModelCallsReserved,
+    ModelCallsSettled,
     ProposalsMade,
     StudyMoved,
     TrialDecided,
@@ -35,6 +38,7 @@ from ledger.project_attempts import (
     project_start,
     project_values,
 )
+from ledger.project_model_calls import project_called, project_reserved, project_settled
 from ledger.project_studies import (
     project_budget,
     project_command,
@@ -67,6 +71,9 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     CommandApplied: project_command,
     BudgetChanged: project_budget,
     ProposalsMade: project_proposals,
+    ModelCallsReserved: project_reserved,
+    ModelCalled: project_called,
+    ModelCallsSettled: project_settled,
     FamilyOpened: project_family_opened,
     HoldoutUsed: project_holdout_use,
     FamilyMoved: project_family_move,

@@ -18,6 +18,7 @@ from ledger.entries import (
     CommandApplied,
     Entry,
     IncumbentSet,
+    ModelCalled,
     ProposalsMade,
     StudyMoved,
     StudySubmitted,
@@ -36,6 +37,7 @@ from ledger.rows import (
     COMMANDS,
     ENTRIES,
     EVALUATIONS,
+    MODEL_CALLS,
     STATES,
     STUDIES,
 )
@@ -58,6 +60,12 @@ _ITEMS: Final = Statement(
 )
 _PATCH: Final = Statement(
     select(CANDIDATES.c.patch).where(CANDIDATES.c.id == bindparam("candidate_id"))
+)
+_MODEL_CALL: Final = Statement(
+    select(MODEL_CALLS.c.request, MODEL_CALLS.c.response).where(
+        MODEL_CALLS.c.study_id == bindparam("study_id"),
+        MODEL_CALLS.c.number == bindparam("number"),
+    )
 )
 _STATE: Final = Statement(
     select(STATES.c.state).where(
@@ -198,6 +206,13 @@ class _Rebuilder:
         found = self._real.fetch(_PATCH, {"candidate_id": payload["candidate_id"]})
         return {"patch": found[0][0] if found else None}
 
+    def _model_call(self, payload: Mapping[str, Any]) -> Mapping[str, object]:
+        key = {"study_id": self._study_id, "number": payload["number"]}
+        found = self._real.fetch(_MODEL_CALL, key)
+        if not found:
+            raise InvalidInput(f"model_calls {key['study_id']}/{key['number']} is missing")
+        return {"request": found[0][0], "response": found[0][1]}
+
     def _state_key(self) -> dict[str, str | None]:
         return {"study_id": self._study_id, "digest": self._state_digest}
 
@@ -215,4 +230,5 @@ _UNSEALED: Final[Mapping[str, Callable[[_Rebuilder, Mapping[str, Any]], Mapping[
     TrialEvaluated.kind: _Rebuilder._items,
     CandidateProposed.kind: _Rebuilder._patch,
     ProposalsMade.kind: _Rebuilder._state,
+    ModelCalled.kind: _Rebuilder._model_call,
 }

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import case, func, literal, select, union
+from sqlalchemy import ColumnElement, case, func, literal, select, union
 
 from ledger.artifacts import ArtifactStore
 from ledger.budgets import TOLERANCE
@@ -18,10 +18,15 @@ from ledger.rows import (
     BUDGETS,
     CANDIDATES,
     EVALUATIONS,
+    MODEL_CALLS,
     STUDIES,
     TRIALS,
 )
 from ledger.states import TRIAL_TERMINAL, AttemptState
+
+_UNRECORDED = (Resource.LLM_TOKENS, Resource.LLM_COST_USD)
+"""What is set aside for calls under way is in no row but the budget's own."""
+_TOKENS = MODEL_CALLS.c.prompt_tokens + MODEL_CALLS.c.completion_tokens
 
 _Sums = Mapping[str, tuple[float, float]]
 """By study: (reserved, used), used being spent and overrun together."""
@@ -33,13 +38,15 @@ def budget_findings(session: ReadSession) -> Iterator[Finding]:
         Resource.TRIALS: _trial_sums(session),
         Resource.GPU_S: _gpu_sums(session),
         Resource.WALL_S: _wall_sums(session),
+        Resource.LLM_TOKENS: _model_sums(session, _TOKENS),
+        Resource.LLM_COST_USD: _model_sums(session, MODEL_CALLS.c.cost_usd),
     }
     for line in session.connection.execute(select(BUDGETS).order_by(BUDGETS.c.study_id)):
         if line.resource not in sums:
             continue
         reserved, used = sums[line.resource].get(line.study_id, (0.0, 0.0))
         where = f"budgets {line.study_id}/{line.resource}"
-        if _differ(line.reserved, reserved):
+        if line.resource not in _UNRECORDED and _differ(line.reserved, reserved):
             yield Finding(where, f"reserved is {line.reserved:g}, its rows add up to {reserved:g}")
         if _differ(line.spent + line.overrun, used):
             total = line.spent + line.overrun
@@ -66,6 +73,11 @@ def _gpu_sums(session: ReadSession) -> _Sums:
 
 def _wall_sums(session: ReadSession) -> _Sums:
     return _by_study(session, select(STUDIES.c.id, literal(0.0), STUDIES.c.active_s))
+
+
+def _model_sums(session: ReadSession, amount: ColumnElement[Any]) -> _Sums:
+    query = select(MODEL_CALLS.c.study_id, literal(0.0), func.sum(amount))
+    return _by_study(session, query.group_by(MODEL_CALLS.c.study_id))
 
 
 def _by_study(session: ReadSession, query: Any) -> _Sums:

@@ -233,9 +233,12 @@ class ModelCallRow(Base):
     """One request to a language model: what was asked, what came back, what it cost."""
 
     __tablename__ = "model_calls"
-    id: Mapped[int] = mapped_column(SEQUENCE, primary_key=True, autoincrement=True)
-    study_id: Mapped[str] = mapped_column(ForeignKey("studies.id"), index=True)
+    study_id: Mapped[str] = mapped_column(ForeignKey("studies.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
     first_number: Mapped[int] = mapped_column(Integer)
+    model: Mapped[str] = mapped_column(String(200))
+    endpoint: Mapped[str] = mapped_column(String(200))
+    outcome: Mapped[str] = mapped_column(NAME)
     prompt_version: Mapped[str] = mapped_column(NAME)
     request: Mapped[str] = mapped_column(Text)
     response: Mapped[str | None] = mapped_column(Text)
