@@ -13,6 +13,8 @@ from targets.bubblewrap_argv import Enclosure, bwrap_argv
 from targets.cgroups import find_places
 from targets.interpreters import is_below
 from targets.local_process import LocalProcessTarget
+from targets.local_promises import bubblewrap_promises
+from targets.promises import Promises
 from targets.protocol import AttemptSpec
 from targets.sandbox import (
     SHARED_MEMORY_BYTES,
@@ -80,6 +82,9 @@ class BubblewrapTarget(LocalProcessTarget):
             "kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile "
             f"that permits unshare and mount), {_INSTEAD}"
         )
+
+    def promises(self) -> Promises:
+        return bubblewrap_promises(find_places())
 
     @staticmethod
     def describe_limits() -> str:

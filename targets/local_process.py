@@ -12,7 +12,9 @@ from inner_trials.contract import SCORE_BYTES
 from ledger.errors import Conflict, InvalidInput
 from targets import layout, program_log, workspace
 from targets.disk_errors import disk_errors
+from targets.local_promises import local_promises
 from targets.news import News
+from targets.promises import Promises
 from targets.protocol import (
     AttemptSpec,
     Exit,
@@ -24,7 +26,7 @@ from targets.protocol import (
     Program,
 )
 from targets.reports import read_reports
-from targets.supervisor_link import CommandLink, Refusal
+from targets.supervisor_link import CommandLink, Daemon, Refusal
 
 _FINGERPRINT_PATIENCE_S: Final = 120.0
 _FINGERPRINT: Final = """
@@ -70,7 +72,9 @@ class LocalProcessTarget:
         *,
         host: str,
         sandbox: workspace.Sandbox | None = None,
+        daemon: Daemon | None = None,
     ) -> None:
+        """`daemon` is what serves the root in place of a supervisor."""
         self.host = host
         self._root = os.path.abspath(root)
         self._boot = layout.boot_id()
@@ -81,8 +85,8 @@ class LocalProcessTarget:
         self._workspaces = workspace.Workspaces(
             self._root, store, host=host, boot=self._boot, sandbox=sandbox
         )
-        self._link = CommandLink(self._root)
-        self._news = News(self._root)
+        self._link = CommandLink(self._root, daemon)
+        self._news = News(self._root, daemon)
         self._report_bytes: dict[str, int] = {}
         self._fingerprints: dict[str, str] = {}
         self._fingerprinting = threading.Lock()
@@ -190,6 +194,9 @@ class LocalProcessTarget:
             if program.python not in self._fingerprints:
                 self._fingerprints[program.python] = _ask_interpreter(program.python)
             return self._fingerprints[program.python]
+
+    def promises(self) -> Promises:
+        return local_promises()
 
     def close(self) -> None:
         self._news.close()

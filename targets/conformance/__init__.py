@@ -1,0 +1,1 @@
+"""A self-check of any target through its contract alone: tried, not believed."""
