@@ -13,6 +13,7 @@ from inner_trials import contract
 from ledger.errors import InvalidInput
 from ledger.records import AttemptKind, Json
 from targets import layout
+from targets.disk_use import longest_file
 from targets.protocol import AttemptSpec, Limits, Program
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9._-]+)\}")
@@ -38,6 +39,10 @@ class Store(Protocol):
 
     def copy_tree(self, tree: str, destination: Path) -> None:
         """A private writable copy."""
+        ...
+
+    def read_bytes(self, digest: str) -> bytes:
+        """Verified content; that of a tree is the JSON list of its (path, mode, size, sha256)."""
         ...
 
 
@@ -118,6 +123,8 @@ class Filler:
             "max_processes": MAX_PROCESSES,
             "log_bytes": limits.log_bytes,
             "report_bytes": limits.report_bytes,
+            "output_bytes": limits.output_bytes,
+            "scratch_bytes": limits.scratch_bytes,
         }
         write_file(f"{self._draft}/{layout.LAUNCH}", json.dumps(launch).encode())
 
@@ -163,9 +170,11 @@ class Filler:
 
     def _program(self, side: Side, environment: dict[str, str]) -> dict[str, Any]:
         found = _program(side, environment, is_enclosed=self._sandbox is not None)
-        if self._sandbox is None or found["missing"]:
-            return found
-        return self._sandbox.enclose(found, side, self._spec.name)
+        if self._sandbox is not None and not found["missing"]:
+            found = self._sandbox.enclose(found, side, self._spec.name)
+        limits = side.limits
+        longest = longest_file(limits.output_bytes, limits.scratch_bytes)
+        return {**found, "longest_file": longest}
 
 
 def _mount(

@@ -3,7 +3,6 @@
 Standard library only.
 """
 
-import os
 import signal
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -49,10 +48,7 @@ class Enclosed:
         """SIGTERM for the program and its group: bubblewrap itself would die of it and take the
         program along unwarned. The first process inside has no handler, so it ignores it."""
         for inside in linux.children_of(bwrap):
-            try:
-                os.killpg(inside, signal.SIGTERM)
-            except OSError:
-                linux.signal_process(inside, signal.SIGTERM)  # before it has its own session
+            linux.signal_group(inside, signal.SIGTERM)
 
     def conclude(self, status: int | None) -> Verdict:
         """The end of the program, from that of bubblewrap and from what it said. Call it once,

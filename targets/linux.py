@@ -122,6 +122,15 @@ def signal_process(pid: int, number: int) -> None:
         pass  # gone already, which is what a signal is for
 
 
+def signal_group(pid: int, number: int) -> None:
+    """Send a signal to the group that a process leads, or to itself before it leads one. It must
+    not be reaped yet, so that neither number can be anybody else's."""
+    try:
+        os.killpg(pid, number)
+    except OSError:
+        signal_process(pid, number)
+
+
 Usage = resource.struct_rusage
 Reaped = tuple[int, int, Usage]
 """As os.wait4 gives it: pid, status, what it and the children it waited for used."""

@@ -30,7 +30,7 @@ class Limits:
     output_bytes: int | None = None
     """Of its output directory: measured while it runs, and checked again by the collector."""
     scratch_bytes: int | None = None
-    """Of its working directory, HOME and /tmp together, measured while it runs."""
+    """Of its working directory, HOME, /tmp and reports together, measured while it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

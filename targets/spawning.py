@@ -5,8 +5,11 @@ Standard library only.
 
 import errno
 import os
+import resource
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from targets import layout, linux
@@ -31,17 +34,37 @@ def spawn(program: Launch, places: list[tuple[int, int]]) -> int:
     if program["missing"]:
         raise FileNotFoundError(errno.ENOENT, "command not found", argv[0])
     os.chdir(program["cwd"])
-    pid = _spawn_patiently(
-        argv[0],
-        argv,
-        program["env"],
-        file_actions=[(os.POSIX_SPAWN_DUP2, source, to) for source, to in places],
-        setsid=True,
-        setsigmask=(),
-        setsigdef=_RESET_SIGNALS,
-    )
+    actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, *place) for place in places]
+    with _longest_file(program.get("longest_file")) as limit:
+        pid = _spawn_patiently(
+            argv[0],
+            argv,
+            program["env"],
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_RESET_SIGNALS,
+        )
+    if limit is not None:
+        with suppress(OSError):  # gone already, or a bubblewrap that is another user's for now
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))  # not to be raised again
     linux.prefer_as_memory_victim(pid)
     return pid
+
+
+@contextmanager
+def _longest_file(wanted: int | None) -> Iterator[int | None]:
+    """What is started meanwhile can write no longer file; the limit, None when there is none."""
+    if wanted is None:
+        yield None
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield limit
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def _spawn_patiently(path: str, *arguments: Any, **options: Any) -> int:

@@ -224,7 +224,7 @@ class Attempt:
             return
         self._cause = self._cause or cause
         self._kill_at = _NEVER
-        self._signal_program(signal.SIGKILL)
+        linux.signal_group(self._program, signal.SIGKILL)
 
     def _ask_to_end(self, cause: str, now: float) -> None:
         """SIGTERM now, SIGKILL after the grace period."""
@@ -234,14 +234,7 @@ class Attempt:
         if self._enclosed is not None:
             self._enclosed.ask_to_end(self._program)
         else:
-            self._signal_program(signal.SIGTERM)
-
-    def _signal_program(self, number: int) -> None:
-        # The program is not reaped yet, so neither its pid nor its group can be anybody else's.
-        try:
-            os.killpg(self._program, number)
-        except OSError:
-            linux.signal_process(self._program, number)
+            linux.signal_group(self._program, signal.SIGTERM)
 
     def _on_timers(self, now: float) -> None:
         if self._status is not None:
@@ -264,6 +257,8 @@ class Attempt:
             self._status, unrun, unmade, why = self._enclosed.conclude(self._status)
             failure, trouble = failure or unrun, unmade or trouble
             self._cause = self._cause or why
+        if failure is None and self._cause is None:
+            self._cause = self._watchdog.find_last_excess(self._status)
         cause = self._cause or "exited"
         if failure is not None:
             cause = "launch_failed"
@@ -273,7 +268,7 @@ class Attempt:
             cause = "stopped"
         lost = sum(log.lost for log in self._logs)
         details = (
-            failure,
+            failure or self._watchdog.detail,
             trouble,
             linux.signal_text(self._status),
             f"{lost} bytes of its log were lost to a full disk" if lost else "",

@@ -1,4 +1,5 @@
-"""A controller's connections to the supervisor of its root, which is started when needed."""
+"""A controller's connections to the supervisor of its root, or to a daemon that takes its place
+and speaks as it does; it is started when needed."""
 
 import hashlib
 import json
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,12 +28,29 @@ _START: Final = (
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 _SOURCES: Final = (
-    *("cgroups", "enclosed", "layout", "linux", "program_log", "recovery", "report_watch"),
-    *("spawning", "streams", "subreaper", "subreapers", "supervisor", "supervisor_start"),
-    "watchdog",
+    *("cgroups", "disk_use", "disk_walk", "enclosed", "layout", "linux", "program_log"),
+    *("recovery", "report_watch", "spawning", "streams", "subreaper", "subreapers"),
+    *("supervisor", "supervisor_start", "watchdog"),
 )
 
 Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """What serves a root, and how it is started."""
+
+    what: str
+    start: str
+    """Python source that makes a daemon of itself; it finds this package's directory, the root,
+    a descriptor to say that it is ready on, its code's digest and `arguments` in sys.argv."""
+    sources: tuple[str, ...]
+    """Modules of this package that it consists of."""
+    flags: tuple[str, ...] = ("-I",)
+    """Of its interpreter, which is ours."""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside the little that every daemon gets."""
 
 
 class Refusal(Exception):
@@ -87,10 +107,15 @@ class Connection:
         self.socket.close()
 
 
-def connect(root: str) -> Connection:
-    """A connection to the supervisor of `root`, started if there is none. Raises
-    TargetUnavailable, DiskFull."""
-    trouble = ""
+def _supervisor() -> Daemon:
+    return Daemon(what="supervisor", start=_START, sources=_SOURCES, flags=("-I", "-S"))
+
+
+def connect(root: str, daemon: Daemon | None = None) -> Connection:
+    """A connection to the supervisor of `root`, or to the daemon in its place, started if there
+    is none. Raises TargetUnavailable, DiskFull."""
+    chosen = daemon or _supervisor()
+    what, trouble = chosen.what, ""
     for attempt in range(_TRIES):
         try:
             connection = Connection(root)
@@ -98,36 +123,36 @@ def connect(root: str) -> Connection:
             trouble = str(error)
             if attempt:
                 time.sleep(0.02 * attempt)
-            with disk_errors(f"starting the supervisor of {root}"):
-                _start_supervisor(root)
+            with disk_errors(f"starting the {what} of {root}"):
+                _start(root, chosen)
         except OSError as error:
-            raise TargetUnavailable(f"supervisor of {root}: {error}") from error
+            raise TargetUnavailable(f"{what} of {root}: {error}") from error
         else:
-            return _checked(connection, root)
-    raise TargetUnavailable(f"supervisor of {root} does not stay up: {trouble}")
+            return _checked(connection, root, what)
+    raise TargetUnavailable(f"{what} of {root} does not stay up: {trouble}")
 
 
-def _checked(connection: Connection, root: str) -> Connection:
+def _checked(connection: Connection, root: str, what: str) -> Connection:
     theirs = connection.hello["protocol"]
     if theirs == layout.PROTOCOL:
         return connection
     connection.close()
     raise TargetUnavailable(
-        f"the supervisor of {root} (pid {connection.hello['pid']}) speaks protocol {theirs} and "
-        f"this ARL speaks {layout.PROTOCOL}: let the ARL that started it finish; the supervisor "
+        f"the {what} of {root} (pid {connection.hello['pid']}) speaks protocol {theirs} and "
+        f"this ARL speaks {layout.PROTOCOL}: let the ARL that started it finish; the {what} "
         "leaves by itself 10 s after its last attempt and controller are gone"
     )
 
 
-def code_digest() -> str:
-    """Of the supervisor's source, so that one started from other code can be told."""
+def code_digest(daemon: Daemon | None = None) -> str:
+    """Of a daemon's source, so that one started from other code can be told."""
     digest = hashlib.sha256()
-    for name in _SOURCES:
+    for name in (daemon or _supervisor()).sources:
         digest.update(Path(_PACKAGES, "targets", f"{name}.py").read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _start_supervisor(root: str) -> None:
+def _start(root: str, daemon: Daemon) -> None:
     ready, ready_in = os.pipe()
     log = os.open(
         f"{root}/{layout.SUPERVISOR_LOG}",
@@ -138,8 +163,8 @@ def _start_supervisor(root: str) -> None:
         # A name of its own above the low numbers, which the supervisor uses for others.
         process = subprocess.run(
             [
-                *(sys.executable, "-I", "-S", "-c", _START),
-                *(_PACKAGES, root, str(ready_in), code_digest()),
+                *(sys.executable, *daemon.flags, "-c", daemon.start),
+                *(_PACKAGES, root, str(ready_in), code_digest(daemon), *daemon.arguments),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -147,14 +172,14 @@ def _start_supervisor(root: str) -> None:
             pass_fds=(ready_in,),
             start_new_session=True,
             cwd="/",
-            env=_supervisor_environment(),
+            env={**_bare_environment(), **daemon.environment},
             check=False,
         )
         os.close(ready_in)
         ready_in = -1
         if process.returncode != 0 or not _said_ready(ready):
             raise TargetUnavailable(
-                f"no supervisor could be started: see {root}/{layout.SUPERVISOR_LOG}"
+                f"no {daemon.what} could be started: see {root}/{layout.SUPERVISOR_LOG}"
             )
     finally:
         for descriptor in (ready, ready_in, log):
@@ -162,7 +187,7 @@ def _start_supervisor(root: str) -> None:
                 os.close(descriptor)
 
 
-def _supervisor_environment() -> dict[str, str]:
+def _bare_environment() -> dict[str, str]:
     """Nothing of the controller's, but what its interpreter may need to start at all."""
     kept = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
     return {"PATH": layout.CLEAN_PATH, "LANG": "C.UTF-8", **{k: v for k, v in kept.items() if v}}
@@ -175,20 +200,21 @@ def _said_ready(ready: int) -> bool:
 
 
 class CommandLink:
-    """Calls to the supervisor over one shared connection. Thread-safe."""
+    """Calls to the daemon of a root over one shared connection. Thread-safe."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, daemon: Daemon | None = None) -> None:
         self._root = root
+        self._daemon = daemon
         self._lock = threading.Lock()
         self._connection: Connection | None = None
 
     def call(self, operation: str, name: str, by: float | None = None) -> Message:
-        """Ask the supervisor; asked again of a new one if it goes away before it answered, since
+        """Ask the daemon; asked again of a new one if it goes away before it answered, since
         every operation is idempotent. Raises Refusal, TargetUnavailable, DiskFull, StaleFence."""
         with self._lock:
             for _ in range(_TRIES):
                 if self._connection is None:
-                    self._connection = connect(self._root)
+                    self._connection = connect(self._root, self._daemon)
                 try:
                     return self._connection.call(operation, name, by)
                 except OSError:
@@ -196,7 +222,8 @@ class CommandLink:
                     self._connection = None
                 except Refusal as refusal:
                     raise _translated(refusal) from None
-        raise TargetUnavailable(f"supervisor of {self._root} went away {_TRIES} times in a row")
+        what = (self._daemon or _supervisor()).what
+        raise TargetUnavailable(f"{what} of {self._root} went away {_TRIES} times in a row")
 
     def close(self) -> None:
         with self._lock:
@@ -209,7 +236,7 @@ def _translated(refusal: Refusal) -> Exception:
     if refusal.code == "full":
         return DiskFull(f"no space for the attempt's record: {refusal}")
     if refusal.code == "system":
-        return TargetUnavailable(f"the supervisor cannot start it: {refusal}")
+        return TargetUnavailable(f"it cannot be started: {refusal}")
     if refusal.code == "late":
         return StaleFence(str(refusal))
     if refusal.code == "request":

@@ -1,13 +1,15 @@
-"""Notices that a program does nothing any more, holds too much memory, or multiplies.
+"""Notices that a program does nothing any more, holds too much memory or disk, or multiplies.
 
 Standard library only.
 """
 
 import os
+import signal
 from collections.abc import Sequence
 from typing import Final
 
 from targets import layout, linux
+from targets.disk_use import DiskWatch, quotas_of
 from targets.program_log import LogWriter
 from targets.spawning import Launch
 
@@ -37,13 +39,21 @@ class Watchdog:
         self._stall_check_at = _NEVER
         if self._stall_s is not None:
             self._stall_check_at = now + self._stall_s / _STALL_CHECKS
+        self._longest_file: int | None = launch.get("longest_file")
+        quotas = quotas_of(directory, launch.get("output_bytes"), launch.get("scratch_bytes"))
+        self._disk = DiskWatch(directory, quotas, now)
+        self.detail = ""
+        """What was too much, for a person, where the cause alone does not say it."""
 
     def due_at(self) -> float:
-        return min(self._tree_check_at, self._stall_check_at)
+        return min(self._tree_check_at, self._stall_check_at, self._disk.due_at())
 
     def find_excess(self, now: float) -> str | None:
-        """The cause to end it for if the tree below this process is larger than allowed; looks
-        when it is time."""
+        """The cause to end it for if it uses more than it is allowed to; looks when it is
+        time."""
+        self.detail = self._disk.find_excess(now)
+        if self.detail:
+            return "too_much_data"
         if now < self._tree_check_at:
             return None
         self._tree_check_at = now + self._check_every_s
@@ -55,6 +65,14 @@ class Watchdog:
         if self._memory_bytes is not None and linux.memory_of(tree) > self._memory_bytes:
             return "out_of_memory"
         return None
+
+    def find_last_excess(self, status: int | None) -> str | None:
+        """The same about a program that ended by itself with `status`, nothing of which runs."""
+        if status == -signal.SIGXFSZ and self._longest_file is not None:
+            self.detail = f"a file of it passed {self._longest_file} bytes"
+        else:
+            self.detail = self._disk.find_last_excess()
+        return "too_much_data" if self.detail else None
 
     def is_stalled(self, now: float) -> bool:
         """Whether it neither reported nor logged for too long; looks when it is time."""
