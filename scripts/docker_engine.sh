@@ -24,6 +24,8 @@ if [ -n "${ARL_ENGINE_DIR:-}" ]; then
 else
   dir=$(mktemp -d "${TMPDIR:-/tmp}/arl-engine.XXXXXX")
 fi
+# A socket's path has room for 107 bytes, and containerd puts its own below this.
+[ ${#dir} -le 60 ] || { echo "$0: $dir is too long a path for sockets: set ARL_ENGINE_DIR or TMPDIR" >&2; exit 2; }
 group=arl-engine-$$
 namespace=$group
 export DOCKER_HOST=unix://$dir/docker.sock
