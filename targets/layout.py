@@ -8,6 +8,7 @@ Below the target's root:
         record.jsonl    boot, subreaper, program, exit, durable: what became of it so far
         params.json, inputs/, work/, output/, home/, reports.jsonl, stop, log, score
         answerer/       the same for the candidate's program in `answers` mode
+        egress/         of the proxy, where the attempt may reach hosts; no program sees it
     logs/               logs of released attempts
     trash/              being deleted
 """
@@ -43,6 +44,7 @@ SCORE: Final = "score"
 LOG: Final = "log"
 ANSWERER: Final = "answerer"
 ANSWERER_LOG: Final = "answerer.log"
+EGRESS: Final = "egress"
 
 SCORE_FD: Final = 3
 ASK_FD: Final = 4
