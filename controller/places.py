@@ -116,6 +116,11 @@ def _best_here(settings: Settings, *, for_patches: bool) -> tuple[str, str]:
     return "local", "no sandbox: trials are plain processes of your user; " + "; ".join(problems)
 
 
+def auto_here(settings: Settings) -> tuple[str, str]:
+    """What target `auto` is on this machine, and why it is none safer (else empty)."""
+    return _best_here(settings, for_patches=False)
+
+
 def used_places(settings: Settings, store: ArtifactStore) -> Iterator[tuple[str, Place]]:
     """The targets that have run something below this home, or may have."""
     if not settings.home.is_dir():

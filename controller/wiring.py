@@ -11,7 +11,7 @@ from typing import Final
 from controller.clock import Clock, SystemClock
 from controller.jobs import Jobs
 from controller.places import evaluator_target, options_of, place_of, used_places
-from controller.settings import Settings
+from controller.settings import Settings, read_secret
 from controller.spec.space import search_space
 from controller.spec.study import StudySpec, TargetSpec
 from evaluator.collector import Collected, Refused
@@ -19,7 +19,7 @@ from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
 from ledger.errors import ArlError, Conflict
 from proposers.protocol import Proposer
-from proposers.registry import build_proposer
+from proposers.registry import Setup, build_proposer, read_options
 from proposers.search_space import SearchSpace
 from targets.protocol import Target
 from targets.registry import Place, make_target
@@ -115,7 +115,14 @@ class Service:
         return search_space(spec.space)
 
     def proposer(self, spec: StudySpec) -> Proposer:
-        return build_proposer(spec.proposer.name, self.space(spec), spec.proposer.options)
+        setup = Setup(
+            space=self.space(spec),
+            options=read_options(spec.proposer.name, spec.proposer.options),
+            mutable=spec.program.mutable,
+            required_calls=spec.program.required_calls,
+            read_secret=read_secret,
+        )
+        return build_proposer(spec.proposer.name, setup)
 
     def close(self) -> None:
         """Let go of connections; attempts go on running."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Select, func, select
 
@@ -31,6 +31,7 @@ from ledger.rows import (
     ATTEMPTS,
     BATCHES,
     CANDIDATES,
+    EVALUATIONS,
     FAMILIES,
     STATES,
     STUDIES,
@@ -41,7 +42,7 @@ from ledger.rows import (
     study_from,
     trial_from,
 )
-from ledger.search import FinishedTrial
+from ledger.search import DETAIL_CHARS, FinishedTrial
 from ledger.states import (
     ATTEMPT_TERMINAL,
     TRIAL_TERMINAL,
@@ -110,12 +111,17 @@ class LiveState:
 
 
 def load_live(
-    session: ReadSession, study_id: str, *, curve_metric: str | None = None, points: int = 64
+    session: ReadSession,
+    study_id: str,
+    *,
+    curve_metric: str | None = None,
+    points: int = 64,
+    with_scores: bool = False,
 ) -> LiveState:
     """Everything a worker needs to go on with a study. Raises NotFound.
 
     With `curve_metric`, also the reported values of that metric of every trial, at most about
-    `points` per trial.
+    `points` per trial; with `with_scores`, every metric of every finished trial.
     """
     run = session.connection.execute
     row = run(select(STUDIES).where(STUDIES.c.id == study_id)).first()
@@ -126,7 +132,7 @@ def load_live(
     live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
     attempts = _attempts(session, study_id, live_ids)
     live_attempts = [a for a in attempts if a.state not in ATTEMPT_TERMINAL]
-    finished, proposed, search_count = _history(session, study_id)
+    finished, proposed, search_count = _history(session, study_id, with_scores=with_scores)
     next_number, next_finish = _next_numbers(session, study_id)
     families = select(FAMILIES).where(FAMILIES.c.study_id == study_id)
     batches = _batches(session, [a.id for a in live_attempts])
@@ -185,13 +191,8 @@ def _counts(attempts: Sequence[Attempt]) -> dict[AttemptKey, int]:
     return counts
 
 
-def _history(
-    session: ReadSession, study_id: str
-) -> tuple[list[FinishedTrial], frozenset[str], int]:
-    """Finished search trials in order, parameter digests of all search trials, their number."""
-    finished: list[FinishedTrial] = []
-    proposed: set[str] = set()
-    count = 0
+def _search_trials(study_id: str, *, with_scores: bool) -> Select[Any]:
+    """Every search trial with its candidate's part, the finished ones in order."""
     columns = (
         TRIALS.c.number,
         TRIALS.c.state,
@@ -201,15 +202,32 @@ def _history(
         CANDIDATES.c.params,
         TRIALS.c.verdict,
         TRIALS.c.finish_seq,
+        TRIALS.c.detail,
+        CANDIDATES.c.proposer,
+        CANDIDATES.c.parent_id,
+        CANDIDATES.c.rationale,
+        CANDIDATES.c.source_digest,
     )
-    query = (
-        select(*columns)
-        .join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
-        .where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
+    scored = (EVALUATIONS.c.trial_id == TRIALS.c.id) & (EVALUATIONS.c.split == Split.SEARCH)
+    query = select(*columns, *((EVALUATIONS.c.scores,) if with_scores else ()))
+    query = query.join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
+    if with_scores:
+        query = query.outerjoin(EVALUATIONS, scored)
+    return (
+        query.where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
         .order_by(TRIALS.c.finish_seq)
         .execution_options(yield_per=1000)
     )
-    for row in session.connection.execute(query):
+
+
+def _history(
+    session: ReadSession, study_id: str, *, with_scores: bool
+) -> tuple[list[FinishedTrial], frozenset[str], int]:
+    """Finished search trials in order, parameter digests of all search trials, their number."""
+    finished: list[FinishedTrial] = []
+    proposed: set[str] = set()
+    count = 0
+    for row in session.connection.execute(_search_trials(study_id, with_scores=with_scores)):
         count += 1
         # Parameters are stored as their canonical JSON, so this is digests.params_digest.
         proposed.add(sha256_hex(row.params.encode()))
@@ -224,6 +242,12 @@ def _history(
                 reason=Reason(row.reason),
                 candidate_id=row.candidate_id,
                 kept=row.verdict == Verdict.KEEP,
+                scores=json.loads(row.scores) if with_scores and row.scores else {},
+                detail=row.detail[:DETAIL_CHARS],
+                proposer=row.proposer,
+                parent_id=row.parent_id,
+                rationale=row.rationale[:DETAIL_CHARS],
+                source_digest=row.source_digest,
             )
         )
     return finished, frozenset(proposed), count

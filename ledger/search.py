@@ -1,5 +1,6 @@
 """What a proposer is told of its study and what it gives back: records, never the database."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -18,12 +19,11 @@ class Constraint:
 
     def excess(self, value: float) -> float:
         """By how much `value` breaks it, in the metric's unit; 0 or less when it does not."""
-        bounds = []
-        if self.low is not None:
-            bounds.append(self.low - value)
-        if self.high is not None:
-            bounds.append(value - self.high)
-        return max(bounds, default=0.0)
+        if math.isnan(value):
+            return math.inf
+        below = -math.inf if self.low is None else self.low - value
+        above = -math.inf if self.high is None else value - self.high
+        return max(below, above)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,7 @@ class Reason(StrEnum):
     TIE = "tie"
     WORSE = "worse"
     MEASURED = "measured"
+    INFEASIBLE = "infeasible"
     DUPLICATE = "duplicate"
     NOT_FINITE = "not_finite"
     PRUNED_MEDIAN = "pruned_median"

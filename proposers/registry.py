@@ -1,43 +1,105 @@
 """Name to proposer. To add one: write it, name it here, and the contract tests cover it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import ValidationError
+
 from ledger.errors import InvalidInput, UnknownName
-from proposers.grid import Grid
+from proposers.options import NoOptions, Options
 from proposers.protocol import Proposer
-from proposers.random_search import RandomSearch
 from proposers.search_space import SearchSpace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a proposer is made of."""
+
+    space: SearchSpace
+    options: Options
+    mutable: tuple[str, ...] = ()
+    """Files that a patch may change."""
+    required_calls: tuple[str, ...] = ()
+    """Calls that a patch has to leave in them."""
+    read_secret: Callable[[str], str] = lambda name: ""
+    """The value of the environment variable that an option names; raises InvalidInput."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    build: Callable[[SearchSpace], Proposer]
-    """Raises InvalidInput for a space it cannot search."""
-    exhausts: bool
+    build: Callable[[Setup], Proposer]
+    """Raises InvalidInput for a space it cannot search. Imports what is heavy."""
+    options: type[Options] = NoOptions
+    exhausts: bool = False
     """Whether it ends by itself once every point of a finite space was proposed."""
+    is_slow: bool = False
+    """Whether a call may take longer than a tick: it is made beside the loop then."""
+    asks_models: bool = False
+    """Whether it asks a language model: its calls are priced, reserved and recorded, and it is
+    told scores by the Ladder unless its options say otherwise."""
+    writes_patches: bool = False
+    """Whether it changes program.mutable."""
+    reads_scores: bool = False
+    """Whether it is told every metric of a trial."""
+
+
+def _grid(setup: Setup) -> Proposer:
+    from proposers.grid import Grid
+
+    return Grid(setup.space)
+
+
+def _random(setup: Setup) -> Proposer:
+    from proposers.random_search import RandomSearch
+
+    return RandomSearch(setup.space)
 
 
 PROPOSERS: Final[Mapping[str, Registered]] = {
-    "grid": Registered(Grid, exhausts=True),
-    "random": Registered(RandomSearch, exhausts=True),
+    "grid": Registered(build=_grid, exhausts=True),
+    "random": Registered(build=_random, exhausts=True),
 }
 
 
-def build_proposer(
-    name: str, search_space: SearchSpace, options: Mapping[str, object] | None = None
-) -> Proposer:
-    """Raises UnknownName for a name that is not registered, InvalidInput for an option or a
-    space that the proposer does not take."""
+def find_proposer(name: str) -> Registered:
+    """Raises UnknownName, saying which there are."""
     registered = PROPOSERS.get(name)
     if registered is None:
         raise UnknownName(f"proposer.name: {name!r} is not known; write one of {known()}")
-    if options:
-        raise InvalidInput(
-            f"proposer.options: {', '.join(sorted(options))}: {name} takes no options; remove them"
-        )
-    return registered.build(search_space)
+    return registered
+
+
+def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the options of a registered proposer: which one, and why."""
+    model = find_proposer(name).options
+    try:
+        model.model_validate(dict(options))
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            where = ".".join(str(part) for part in details["loc"])
+            unknown = details["type"] == "extra_forbidden"
+            known_options = ", ".join(model.model_fields) or "no options"
+            yield where, f"{name} takes {known_options}" if unknown else details["msg"]
+
+
+def read_options(name: str, options: Mapping[str, object]) -> Options:
+    """The options of a proposer, checked. Raises UnknownName, InvalidInput."""
+    for where, why in option_problems(name, options):
+        raise InvalidInput(f"proposer.options.{where}: {why}; correct or remove it")
+    return find_proposer(name).options.model_validate(dict(options))
+
+
+def build_proposer(name: str, setup: Setup) -> Proposer:
+    """Raises UnknownName for a name that is not registered, InvalidInput for a space that the
+    proposer does not take."""
+    return find_proposer(name).build(setup)
+
+
+def reads_scores(name: str) -> bool:
+    """Whether the proposer of that name is told every metric of a trial."""
+    registered = PROPOSERS.get(name)
+    return registered is not None and registered.reads_scores
 
 
 def known() -> str:

@@ -24,6 +24,7 @@ def decide_screening(
     baseline: Sequence[float],
     noise_floor: float,
     direction: Direction,
+    is_feasible: bool = True,
 ) -> Decision:
     """Keep a trial that beats the leader by more than the margin; a tie is discarded.
 
@@ -33,6 +34,7 @@ def decide_screening(
     Args:
         value: the trial's objective on the search split; None or non-finite is never kept.
         noise_floor: the larger of the pooled standard deviation and the metric's resolution.
+        is_feasible: whether every constraint of the study holds.
     """
     margin = MARGIN_FLOORS * noise_floor
     reference = leader_value
@@ -41,6 +43,8 @@ def decide_screening(
     verdict, reason = Verdict.DISCARD, Reason.TIE
     if value is None or not math.isfinite(value):
         reason = Reason.NOT_FINITE
+    elif not is_feasible:
+        reason = Reason.INFEASIBLE
     elif reference is not None and len(baseline) >= 2:
         better = gain(value, reference, direction)
         slack = margin + _ROUNDING * (abs(value) + abs(reference))

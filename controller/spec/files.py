@@ -34,6 +34,8 @@ def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     yield from _interpreter("evaluator.python", evaluator.python, base)
     yield from _directory("program.base", program.base, base)
     yield from _directory("program.source", program.source, base)
+    if program.brief is not None:
+        yield from _file("program.brief", resolve(base, program.brief), base)
     if program.source is not None:
         source = resolve(base, program.source)
         for index, name in enumerate(program.mutable):

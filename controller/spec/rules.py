@@ -13,7 +13,7 @@ from controller.spec.study import BASELINES_NEEDED, StudySpec
 from controller.spec.target_rules import TARGET_RULES
 from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
 from proposers.grid import continuous
-from proposers.registry import PROPOSERS, known
+from proposers.registry import PROPOSERS, known, option_problems
 from proposers.search_space import cardinality
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
@@ -41,13 +41,9 @@ def _proposer(spec: StudySpec) -> Iterator[Problem]:
             shown(name),
         )
         return
-    for option, value in spec.proposer.options.items():
-        yield Problem(
-            path("proposer", "options", option),
-            f"{name} takes no options",
-            "remove it",
-            shown(value),
-        )
+    for option, why in option_problems(name, spec.proposer.options):
+        value = shown(spec.proposer.options.get(option.partition(".")[0]))
+        yield Problem(f"proposer.options.{option}", why, "correct or remove it", value)
 
 
 def _grid_is_finite(spec: StudySpec) -> Iterator[Problem]:
@@ -112,6 +108,21 @@ def _stall_time(spec: StudySpec) -> Iterator[Problem]:
 def _metrics(spec: StudySpec) -> Iterator[Problem]:
     declared = spec.evaluator.metrics
     yield from _declared("objective.metric", spec.objective.metric, declared)
+    seen = {spec.objective.metric}
+    for index, objective in enumerate(spec.objectives):
+        field = f"objectives[{index}].metric"
+        yield from _declared(field, objective.metric, declared)
+        if objective.metric in seen:
+            yield Problem(
+                field, "it is an objective already", "remove it", shown(objective.metric)
+            )
+        seen.add(objective.metric)
+    for name, bounds in spec.constraints.items():
+        yield from _declared(path("constraints", name), name, declared)
+        if bounds.low is None and bounds.high is None:
+            yield Problem(
+                path("constraints", name), "it bounds nothing", "write low, high or both"
+            )
     for name, metric in declared.items():
         if metric.low is not None and metric.high is not None and metric.low >= metric.high:
             yield Problem(
@@ -194,7 +205,7 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("proposer", "space", "budget", "stop"), _comes_to_an_end),
     (("budget", "resources", "evaluator"), _gpu_budget),
     (("resources",), _stall_time),
-    (("objective", "evaluator"), _metrics),
+    (("objective", "objectives", "constraints", "evaluator"), _metrics),
     (("objective", "evaluator", "stop"), _goal),
     (("objective", "evaluator", "promotion"), _guards),
     (("evaluator", "promotion"), _promotion),

@@ -58,6 +58,13 @@ class ObjectiveSpec(Strict):
     """maximize or minimize."""
 
 
+class ConstraintSpec(Strict):
+    """Bounds of a metric; a candidate outside of them is never kept."""
+
+    low: float | None = None
+    high: float | None = None
+
+
 class ProgramSpec(Strict):
     """What one trial runs."""
 
@@ -71,6 +78,10 @@ class ProgramSpec(Strict):
     """Directory copied into each trial's working directory (kind `command`)."""
     mutable: tuple[NonEmpty, ...] = ()
     """Files below `source` that a patch may change; everything else is frozen."""
+    required_calls: tuple[NonEmpty, ...] = ()
+    """Calls that every patch has to leave in the mutable Python files, like report."""
+    brief: NonEmpty | None = None
+    """Text file with guidance for a language model that proposes; Markdown is fine."""
     mutable_reason: NonEmpty | None = None
     """Why `weights` mode may score this study although `mutable` is set: say that the mutable
     files train a model of a stock architecture and define none of it."""
@@ -239,6 +250,11 @@ class StudySpec(Strict):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     """Letters, digits and . _ - only, at most 100."""
     objective: ObjectiveSpec
+    objectives: tuple[ObjectiveSpec, ...] = ()
+    """Further objectives, for proposers that look for a Pareto front (nsga2, tpe); candidates are
+    kept, replayed and promoted by `objective` alone."""
+    constraints: dict[NonEmpty, ConstraintSpec] = Field(default_factory=dict)
+    """Metrics that must stay in bounds: a candidate that breaks one is never kept."""
     program: ProgramSpec
     space: dict[str, ParameterSpec] = Field(default_factory=dict)
     """What varies: parameters by name. The seed is never one of them."""

@@ -21,6 +21,8 @@ _PARAMETERS: Final[Mapping[str | int, type[BaseModel]]] = {
 _SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
     (): s.StudySpec,
     ("objective",): s.ObjectiveSpec,
+    ("objectives", "*"): s.ObjectiveSpec,
+    ("constraints", "*"): s.ConstraintSpec,
     ("program",): s.ProgramSpec,
     ("evaluator",): s.EvaluatorSpec,
     ("evaluator", "metrics", "*"): s.MetricSpec,
@@ -36,15 +38,21 @@ _SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
     ("promotion", "guard", "*"): s.GuardSpec,
 }
 
+_OWN_NAMES: Final = (
+    ["space"],
+    ["evaluator", "metrics"],
+    ["promotion", "guard"],
+    ["objectives"],
+    ["constraints"],
+)
+"""Sections whose keys (or places) are the user's own."""
+
 LATER_KEYS: Final = frozenset(
     {
-        ("constraints",),
         ("convert",),
         ("notify",),
-        ("objectives",),
         ("retention",),
         ("program", "plan"),
-        ("program", "required_calls"),
     }
 )
 """Keys of the design that a later version reads."""
@@ -130,7 +138,7 @@ def _without_tag(location: Location) -> Location:
 def _pattern(location: Location) -> Location:
     """The location with the user's own names replaced by `*`."""
     parts = list(location)
-    for prefix in (["space"], ["evaluator", "metrics"], ["promotion", "guard"]):
+    for prefix in _OWN_NAMES:
         if parts[: len(prefix)] == prefix and len(parts) > len(prefix):
             parts[len(prefix)] = "*"
     return tuple(parts)

@@ -1,8 +1,12 @@
 """Decided: says keep, discard or measured of every evaluated trial, in the order they came."""
 
+import math
+from collections.abc import Mapping
+
 from controller.decisions.screening import decide_screening
+from controller.spec.study import StudySpec
 from controller.steps.context import StepContext
-from controller.steps.view import LiveTrial
+from controller.steps.view import LiveTrial, constraints_of
 from ledger import entries as e
 from ledger.records import Decision, Split, TrialKind, Verdict
 from ledger.states import Reason, TrialState
@@ -45,4 +49,10 @@ def _screen(ctx: StepContext, trial: LiveTrial) -> Decision:
         baseline=ctx.baseline_values(),
         noise_floor=ctx.noise_floor(),
         direction=ctx.view.objective.direction,
+        is_feasible=is_feasible(ctx.view.spec, trial.scores[Split.SEARCH].scores),
     )
+
+
+def is_feasible(spec: StudySpec, scores: Mapping[str, float]) -> bool:
+    """Whether every constraint holds; a metric that was not given breaks its own."""
+    return all(c.excess(scores.get(c.metric, math.nan)) <= 0 for c in constraints_of(spec))

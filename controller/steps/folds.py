@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from controller.steps.view import Known, Leader, LiveAttempt, LiveTrial, Measured, StudyView
-from evaluator.objective import is_better
-from evaluator.pruning import pack_curve
+from controller.steps.fold_endings import end_trial, shift
+from controller.steps.view import LiveAttempt, LiveTrial, StudyView
 from ledger import entries as e
 from ledger.digests import params_digest
 from ledger.records import (
@@ -14,11 +13,9 @@ from ledger.records import (
     BudgetLine,
     Family,
     Resource,
-    Split,
     TrialKind,
     Verdict,
 )
-from ledger.search import FinishedTrial
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState, fault_class
 
 
@@ -53,24 +50,24 @@ def _budget_changed(view: StudyView, entry: e.BudgetChanged) -> None:
     view.budgets[entry.resource] = replace(line, limit=entry.limit)
 
 
-def _shift(view: StudyView, resource: Resource, reserved: float, spent: float) -> None:
-    line = view.budgets.get(resource)
-    if line is None:
-        return
-    room = float("inf") if line.limit is None else line.limit - (line.reserved + reserved)
-    total = line.spent + spent
-    view.budgets[resource] = replace(
-        line,
-        reserved=line.reserved + reserved,
-        spent=min(total, max(room, line.spent)),
-        overrun=line.overrun + max(0.0, total - max(room, line.spent)),
-    )
-
-
 def _proposals_made(view: StudyView, entry: e.ProposalsMade) -> None:
     view.proposer_state = entry.state
     if entry.given < entry.asked:
         view.exhausted = True
+
+
+def _model_calls_reserved(view: StudyView, entry: e.ModelCallsReserved) -> None:
+    shift(view, Resource.LLM_TOKENS, entry.tokens, 0.0)
+    shift(view, Resource.LLM_COST_USD, entry.cost_usd, 0.0)
+
+
+def _model_called(view: StudyView, entry: e.ModelCalled) -> None:
+    view.model_calls = entry.number + 1
+
+
+def _model_calls_settled(view: StudyView, entry: e.ModelCallsSettled) -> None:
+    shift(view, Resource.LLM_TOKENS, -entry.reserved_tokens, entry.tokens)
+    shift(view, Resource.LLM_COST_USD, -entry.reserved_cost_usd, entry.cost_usd)
 
 
 def _candidate_proposed(view: StudyView, entry: e.CandidateProposed) -> None:
@@ -78,7 +75,7 @@ def _candidate_proposed(view: StudyView, entry: e.CandidateProposed) -> None:
     if entry.trial_kind is TrialKind.SEARCH:
         view.next_search += 1
         view.proposed.add(params_digest(entry.params))
-        _shift(view, Resource.TRIALS, 1.0, 0.0)
+        shift(view, Resource.TRIALS, 1.0, 0.0)
     elif entry.trial_kind is TrialKind.BASELINE:
         view.baselines_proposed += 1
     view.candidates.setdefault(entry.candidate_id, None)
@@ -93,6 +90,9 @@ def _candidate_proposed(view: StudyView, entry: e.CandidateProposed) -> None:
         splits=entry.splits,
         family_id=entry.family_id,
         stage=entry.stage,
+        proposer=entry.proposer,
+        parent_id=entry.parent_id,
+        rationale=entry.rationale,
     )
 
 
@@ -107,7 +107,7 @@ def _attempt_launching(view: StudyView, entry: e.AttemptLaunching) -> None:
         host=entry.host,
         timeout_s=entry.timeout_s,
     )
-    _shift(view, Resource.GPU_S, entry.gpu_s, 0.0)
+    shift(view, Resource.GPU_S, entry.gpu_s, 0.0)
     if entry.trial_id is None:
         view.prepare = attempt
         view.prepare_launches = entry.index + 1
@@ -165,93 +165,19 @@ def _trial_evaluated(view: StudyView, entry: e.TrialEvaluated) -> None:
         trial.state = TrialState.DECIDING
 
 
-def _end_trial(
-    view: StudyView,
-    trial: LiveTrial,
-    state: TrialState,
-    reason: Reason,
-    *,
-    kept: bool = False,
-    served: float | None = None,
-    detail: str = "",
-) -> None:
-    view.finish_seq += 1
-    del view.live[trial.id]
-    complete = state is TrialState.COMPLETE
-    scored = trial.scores.get(Split.SEARCH)
-    value = (served if scored is None else scored.value) if complete else None
-    if trial.kind is TrialKind.SEARCH:
-        _shift(view, Resource.TRIALS, -1.0, 1.0)
-        view.finished.append(
-            FinishedTrial(
-                number=trial.number,
-                params=trial.params,
-                state=state,
-                value=value,
-                reason=reason,
-                candidate_id=trial.candidate_id,
-                kept=kept,
-            )
-        )
-    else:
-        _file_measured(view, trial, state, reason, detail)
-    if value is not None and trial.kind is TrialKind.SEARCH:
-        note_best(view, value)
-    if kept and value is not None:
-        view.leader = Leader(trial.candidate_id, value)
-    if complete and reason is not Reason.DUPLICATE:
-        view.durations.append(trial.wall_s)
-        _note_answer(view, trial, value)
-        if trial.curve:
-            view.curves.append(pack_curve(trial.curve))
-
-
-def note_best(view: StudyView, value: float) -> None:
-    if view.best_value is None or is_better(value, view.best_value, view.objective.direction):
-        view.best_value = value
-
-
-def _file_measured(
-    view: StudyView, trial: LiveTrial, state: TrialState, reason: Reason, detail: str
-) -> None:
-    measured = Measured(
-        trial_id=trial.id,
-        candidate_id=trial.candidate_id,
-        stage=trial.stage,
-        state=state,
-        reason=reason,
-        detail=detail,
-        values={split: scored.value for split, scored in trial.scores.items()},
-        scores={split: dict(scored.scores) for split, scored in trial.scores.items()},
-    )
-    if trial.kind is TrialKind.BASELINE:
-        view.baselines.append(measured)
-    elif trial.family_id is not None:
-        view.replays.setdefault(trial.family_id, []).append(measured)
-
-
-def _note_answer(view: StudyView, trial: LiveTrial, value: float | None) -> None:
-    """Remember what a duplicate is served with, and a candidate's repeated measurements."""
-    known = view.candidates.get(trial.candidate_id)
-    if known is None:
-        view.candidates[trial.candidate_id] = Known(trial.number, value)
-    elif trial.kind is TrialKind.SEARCH and known.value is not None and value is not None:
-        view.repeats.setdefault(trial.candidate_id, [known.value]).append(value)
-
-
 def _trial_decided(view: StudyView, entry: e.TrialDecided) -> None:
     kept = entry.verdict is Verdict.KEEP
     trial = view.live[entry.trial_id]
-    _end_trial(view, trial, TrialState.COMPLETE, entry.reason, kept=kept)
+    end_trial(view, trial, TrialState.COMPLETE, entry.reason, kept=kept)
 
 
 def _trial_served(view: StudyView, entry: e.TrialServed) -> None:
     trial = view.live[entry.trial_id]
-    _end_trial(view, trial, TrialState.COMPLETE, Reason.DUPLICATE, served=entry.value)
+    end_trial(view, trial, TrialState.COMPLETE, Reason.DUPLICATE, served=entry.value)
 
 
 def _trial_ended(view: StudyView, entry: e.TrialEnded) -> None:
-    _end_trial(view, view.live[entry.trial_id], entry.new, entry.reason, detail=entry.detail)
+    end_trial(view, view.live[entry.trial_id], entry.new, entry.reason, detail=entry.detail)
 
 
 def _family_opened(view: StudyView, entry: e.FamilyOpened) -> None:
@@ -285,6 +211,9 @@ _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
     e.InputsFrozen: _inputs_frozen,
     e.BudgetChanged: _budget_changed,
     e.ProposalsMade: _proposals_made,
+    e.ModelCallsReserved: _model_calls_reserved,
+    e.ModelCalled: _model_called,
+    e.ModelCallsSettled: _model_calls_settled,
     e.CandidateProposed: _candidate_proposed,
     e.AttemptLaunching: _attempt_launching,
     e.AttemptStarted: _attempt_started,

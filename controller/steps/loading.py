@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.spec.loading import parse_study
 from controller.spec.space import baseline_params
-from controller.steps.folds import note_best
+from controller.steps.fold_endings import note_best
 from controller.steps.view import (
     DURATIONS_KEPT,
     Known,
@@ -14,6 +14,7 @@ from controller.steps.view import (
     LiveTrial,
     Measured,
     StudyView,
+    needs_scores,
 )
 from evaluator.pruning import pack_curve
 from ledger import entries as e
@@ -45,7 +46,9 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     pruned_by = None
     if spec.pruning.name != "none":
         pruned_by = spec.pruning.metric or spec.objective.metric
-    state = reads.load_live(session, study_id, curve_metric=pruned_by)
+    state = reads.load_live(
+        session, study_id, curve_metric=pruned_by, with_scores=needs_scores(spec)
+    )
     view = StudyView(study=state.study, spec=spec, budgets=dict(state.budgets))
     view.finished = list(state.finished)
     view.proposed = set(state.proposed)
@@ -115,7 +118,7 @@ def _load_answer(view: StudyView, trial: FinishedTrial) -> None:
     known = view.candidates.setdefault(trial.candidate_id, None)
     if trial.state is not TrialState.COMPLETE or trial.reason is Reason.DUPLICATE:
         return
-    if trial.value is not None:
+    if trial.value is not None and trial.reason is not Reason.INFEASIBLE:
         note_best(view, trial.value)
     if trial.kept and trial.value is not None:
         view.leader = Leader(trial.candidate_id, trial.value)
@@ -188,6 +191,9 @@ def _live_trial(view: StudyView, state: LiveState, trial: Trial) -> LiveTrial:
         family_id=trial.family_id,
         stage=trial.stage,
         state=trial.state,
+        proposer=candidate.proposer,
+        parent_id=candidate.parent_id,
+        rationale=candidate.rationale,
     )
     for (trial_id, kind, split), count in state.attempt_counts.items():
         if trial_id == trial.id:

@@ -69,10 +69,11 @@ def _open_best(ctx: StepContext) -> None:
     if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
         ctx.move(StudyState.COMPLETED, detail=f"not replayed: {MOVED}")
         return
+    broken = {t.candidate_id for t in view.finished if t.reason is Reason.INFEASIBLE}
     screened = [
         Screened(candidate=t.candidate_id, value=t.value)
         for t in view.finished
-        if t.state is TrialState.COMPLETE
+        if t.state is TrialState.COMPLETE and t.candidate_id not in broken
     ]
     try:
         profile = _profile(view)

@@ -25,13 +25,14 @@ from ledger.records import (
     Study,
     TrialKind,
 )
-from ledger.search import FinishedTrial, History, PendingTrial
+from ledger.search import Constraint, FinishedTrial, History, PendingTrial
 from ledger.states import (
     AttemptState,
     FaultClass,
     Reason,
     TrialState,
 )
+from proposers.registry import reads_scores
 
 DURATIONS_KEPT: Final = 64
 
@@ -93,6 +94,9 @@ class LiveTrial:
     curve: list[tuple[int, float]] = field(default_factory=list)
     wall_s: float = 0.0
     gpu_ids: tuple[str, ...] = ()
+    proposer: str = ""
+    parent_id: str | None = None
+    rationale: str = ""
 
     def next_index(self, kind: AttemptKind, split: Split | None) -> int:
         return self.launches.get((kind, split), 0)
@@ -129,6 +133,18 @@ class Leader:
     value: float
 
 
+def constraints_of(spec: StudySpec) -> tuple[Constraint, ...]:
+    return tuple(
+        Constraint(metric=metric, low=bounds.low, high=bounds.high)
+        for metric, bounds in sorted(spec.constraints.items())
+    )
+
+
+def needs_scores(spec: StudySpec) -> bool:
+    """They cost memory for each trial: only where something reads them."""
+    return bool(spec.objectives or spec.constraints) or reads_scores(spec.proposer.name)
+
+
 @dataclass(slots=True)
 class StudyView:
     study: Study
@@ -141,6 +157,8 @@ class StudyView:
     proposed: set[str] = field(default_factory=set)
     candidates: dict[str, Known | None] = field(default_factory=dict)
     """Every candidate id of the study, and the trial that first answered it, if one has."""
+    model_calls: int = 0
+    """Requests to language models so far: the number of the next one."""
     baseline_params: Params = field(default_factory=dict)
     baseline_source: str | None = None
     incumbent: Mapping[str, Json] | None = None
@@ -165,6 +183,11 @@ class StudyView:
     """Search scores of candidates that were measured more than once (`duplicates: replicate`)."""
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=DURATIONS_KEPT))
     commands: list[Command] = field(default_factory=list)
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether proposers are told every metric of a trial, not only the objective."""
+        return needs_scores(self.spec)
 
     @property
     def objective(self) -> Objective:
@@ -192,6 +215,15 @@ class StudyView:
             ),
             noise_floor=noise_floor,
             trials_left=left,
+            baseline_params=self.baseline_params,
+            further=tuple(
+                Objective(metric=o.metric, direction=o.direction) for o in self.spec.objectives
+            ),
+            constraints=constraints_of(self.spec),
+            metric_ranges={
+                name: (metric.low, metric.high)
+                for name, metric in self.spec.evaluator.metrics.items()
+            },
         )
 
     def attempts(self) -> list[LiveAttempt]:

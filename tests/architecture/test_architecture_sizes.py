@@ -13,8 +13,8 @@ SLACK = 20
 """A listed file that shrank by more than this has its entry lowered."""
 
 LARGE_FILES: Mapping[str, int] = {
-    "ledger/entries.py": 380,
-    "ledger/records.py": 380,
+    "ledger/entries.py": 440,
+    "ledger/records.py": 320,
     "ledger/tables.py": 360,
 }
 """Vocabulary: one short class after another, read by looking a word up."""

@@ -12,7 +12,7 @@ from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History, PendingTrial, Proposal
 from ledger.states import Reason, TrialState
 from proposers.host import ask
-from proposers.registry import PROPOSERS, build_proposer
+from proposers.registry import PROPOSERS, Setup, build_proposer, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, cardinality
 
 OBJECTIVE = Objective(metric="score", direction=Direction.MAXIMIZE)
@@ -25,6 +25,10 @@ SIZE = 48
 CONTINUOUS: SearchSpace = {**FINITE, "lr": Float(1e-5, 1e-1, log=True)}
 
 NAMES = sorted(PROPOSERS)
+
+
+def setup_of(name: str, space: SearchSpace) -> Setup:
+    return Setup(space=space, options=read_options(name, {}))
 
 
 @dataclass
@@ -65,7 +69,7 @@ class Study:
 
     def ask(self, count: int) -> list[Proposal]:
         """A fresh proposer each time, as after a restart."""
-        proposer = build_proposer(self.name, self.space)
+        proposer = build_proposer(self.name, setup_of(self.name, self.space))
         given = ask(
             proposer,
             self.history(),
@@ -106,7 +110,9 @@ def test_the_history_is_left_alone(name: str) -> None:
     study.ask(4)
     history = study.history()
     before = copy.deepcopy(history)
-    build_proposer(name, study.space).propose(history, count=3, seed=0, state=study.state)
+    build_proposer(name, setup_of(name, study.space)).propose(
+        history, count=3, seed=0, state=study.state
+    )
     assert history == before
 
 
@@ -178,5 +184,7 @@ def test_the_finished_trials_are_not_walked(name: str) -> None:
         pending=history.pending,
         proposed=history.proposed,
     )
-    given = build_proposer(name, space).propose(walked, count=2, seed=0, state=study.state)
+    given = build_proposer(name, setup_of(name, space)).propose(
+        walked, count=2, seed=0, state=study.state
+    )
     assert len(given.items) == 2

@@ -208,7 +208,7 @@ SECTIONS: list[tuple[dict[str, object], str]] = [
     ),
     (
         changed(COMMAND, proposer__options={"depth": 3}),
-        "proposer.options.depth: 3: random takes no options; remove it",
+        "proposer.options.depth: 3: random takes no options; correct or remove it",
     ),
     (
         changed(COMMAND, pruning__name="mediann"),

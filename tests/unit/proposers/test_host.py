@@ -8,7 +8,7 @@ from ledger.errors import InvalidInput, ProposerFailed, UnknownName
 from ledger.records import Direction, Objective
 from ledger.search import History, Proposal, Proposals
 from proposers.host import STATE_BYTES, ask
-from proposers.registry import build_proposer
+from proposers.registry import find_proposer, read_options
 from proposers.search_space import Int, SearchSpace
 
 SPACE: SearchSpace = {"a": Int(0, 3)}
@@ -82,10 +82,10 @@ def test_an_interrupt_is_not_swallowed() -> None:
 
 
 def test_an_unknown_proposer_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="'tpe' is not known; write one of grid, random"):
-        build_proposer("tpe", SPACE)
+    with pytest.raises(UnknownName, match="'dice' is not known; write one of grid, random"):
+        find_proposer("dice")
 
 
 def test_an_option_nobody_reads_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"proposer\.options: depth: grid takes no options"):
-        build_proposer("grid", SPACE, {"depth": 3})
+    with pytest.raises(InvalidInput, match=r"proposer\.options\.depth: grid takes no options"):
+        read_options("grid", {"depth": 3})

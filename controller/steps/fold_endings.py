@@ -1,0 +1,109 @@
+"""What the end of a trial changes in the view: history, leader, budgets, what is known by now."""
+
+from dataclasses import replace
+from typing import Final
+
+from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView
+from evaluator.objective import is_better
+from evaluator.pruning import pack_curve
+from ledger.projection import printable
+from ledger.records import Resource, Split, TrialKind
+from ledger.search import DETAIL_CHARS, FinishedTrial
+from ledger.states import Reason, TrialState
+
+_NO_NEWS: Final = (Reason.INFEASIBLE, Reason.DUPLICATE)
+"""A value that is no best: of a candidate that breaks a constraint, or that was known before."""
+
+
+def shift(view: StudyView, resource: Resource, reserved: float, spent: float) -> None:
+    line = view.budgets.get(resource)
+    if line is None:
+        return
+    room = float("inf") if line.limit is None else line.limit - (line.reserved + reserved)
+    total = line.spent + spent
+    view.budgets[resource] = replace(
+        line,
+        reserved=line.reserved + reserved,
+        spent=min(total, max(room, line.spent)),
+        overrun=line.overrun + max(0.0, total - max(room, line.spent)),
+    )
+
+
+def end_trial(
+    view: StudyView,
+    trial: LiveTrial,
+    state: TrialState,
+    reason: Reason,
+    *,
+    kept: bool = False,
+    served: float | None = None,
+    detail: str = "",
+) -> None:
+    view.finish_seq += 1
+    del view.live[trial.id]
+    complete = state is TrialState.COMPLETE
+    scored = trial.scores.get(Split.SEARCH)
+    value = (served if scored is None else scored.value) if complete else None
+    if trial.kind is TrialKind.SEARCH:
+        shift(view, Resource.TRIALS, -1.0, 1.0)
+        view.finished.append(
+            FinishedTrial(
+                number=trial.number,
+                params=trial.params,
+                state=state,
+                value=value,
+                reason=reason,
+                candidate_id=trial.candidate_id,
+                kept=kept,
+                scores=dict(scored.scores) if scored is not None and view.needs_scores else {},
+                detail=printable(detail)[:DETAIL_CHARS],
+                proposer=trial.proposer,
+                parent_id=trial.parent_id,
+                rationale=printable(trial.rationale)[:DETAIL_CHARS],
+                source_digest=trial.source_digest,
+            )
+        )
+    else:
+        _file_measured(view, trial, state, reason, detail)
+    if value is not None and trial.kind is TrialKind.SEARCH and reason not in _NO_NEWS:
+        note_best(view, value)
+    if kept and value is not None:
+        view.leader = Leader(trial.candidate_id, value)
+    if complete and reason is not Reason.DUPLICATE:
+        view.durations.append(trial.wall_s)
+        _note_answer(view, trial, value)
+        if trial.curve:
+            view.curves.append(pack_curve(trial.curve))
+
+
+def note_best(view: StudyView, value: float) -> None:
+    if view.best_value is None or is_better(value, view.best_value, view.objective.direction):
+        view.best_value = value
+
+
+def _file_measured(
+    view: StudyView, trial: LiveTrial, state: TrialState, reason: Reason, detail: str
+) -> None:
+    measured = Measured(
+        trial_id=trial.id,
+        candidate_id=trial.candidate_id,
+        stage=trial.stage,
+        state=state,
+        reason=reason,
+        detail=detail,
+        values={split: scored.value for split, scored in trial.scores.items()},
+        scores={split: dict(scored.scores) for split, scored in trial.scores.items()},
+    )
+    if trial.kind is TrialKind.BASELINE:
+        view.baselines.append(measured)
+    elif trial.family_id is not None:
+        view.replays.setdefault(trial.family_id, []).append(measured)
+
+
+def _note_answer(view: StudyView, trial: LiveTrial, value: float | None) -> None:
+    """Remember what a duplicate is served with, and a candidate's repeated measurements."""
+    known = view.candidates.get(trial.candidate_id)
+    if known is None:
+        view.candidates[trial.candidate_id] = Known(trial.number, value)
+    elif trial.kind is TrialKind.SEARCH and known.value is not None and value is not None:
+        view.repeats.setdefault(trial.candidate_id, [known.value]).append(value)
