@@ -4,45 +4,100 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from controller.cli.doctor_places import Check, target_checks, version_of
 from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.text import plain, size
 from controller.settings import Settings, read_settings
-from ledger.errors import ArlError
+from ledger.errors import ArlError, InvalidInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 
-_PATIENCE_S: Final = 10.0
 _TRAINING: Final = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at."""
+TargetName = Annotated[
+    str | None,
+    typer.Option("--target", metavar="NAME", help="try this target instead, by its promises"),
+]
+StudyFile = Annotated[
+    Path | None,
+    typer.Option("--study", metavar="FILE", help="take the target section of a study file"),
+]
+Image = Annotated[str | None, typer.Option(help="docker, ray: what attempts run in")]
+Runtime = Annotated[str | None, typer.Option(help="docker: a runtime the engine knows")]
+Url = Annotated[str | None, typer.Option(help="http: where the service is")]
+Secret = Annotated[
+    str | None, typer.Option(help="http: ARL's environment variable that holds the secret")
+]
+Address = Annotated[str | None, typer.Option(help="ray: of the cluster")]
+Storage = Annotated[str | None, typer.Option(help="ray: what every node reaches")]
+SandboxName = Annotated[
+    str | None, typer.Option("--sandbox", help="ray: what runs an attempt on its node")
+]
+PythonName = Annotated[
+    str | None, typer.Option("--python", help="the interpreter where attempts run")
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="CHECK", help="this check alone; may be given again"),
+]
 
-    name: str
-    ok: bool
-    found: str
-    remedy: str = ""
-    """What to do; empty where nothing needs doing."""
-    needed: bool = False
-    """Whether ARL cannot work without it."""
+
+def doctor(
+    *,
+    target: TargetName = None,
+    study: StudyFile = None,
+    image: Image = None,
+    runtime: Runtime = None,
+    url: Url = None,
+    secret: Secret = None,
+    address: Address = None,
+    storage: Storage = None,
+    sandbox: SandboxName = None,
+    python: PythonName = None,
+    only: Only = None,
+    as_json: AsJson = False,
+) -> int:
+    """Look at the ledger, the disk, the supervisor, Python, GPUs, sandboxes and libraries, and
+    say which target `auto` is. Exit code 1 when something that ARL needs does not work.
+
+    With --target or --study, try that target: some forty small attempts check that what it
+    promises holds (limits, network, files, processes, clock, adoption, what is left). Exit code
+    1 when a promise does not hold. What a target does not promise is told in its own words.
+    """
+    given = {
+        "image": image,
+        "runtime": runtime,
+        "url": url,
+        "secret": secret,
+        "address": address,
+        "storage": storage,
+        "sandbox": sandbox,
+    }
+    settings = read_settings()
+    if target is not None or study is not None:
+        from controller.cli.doctor_target import python_of, try_target
+        from controller.cli.target_options import chosen_target
+
+        spec = chosen_target(target, study, given, settings)
+        chosen = python_of(python, spec)
+        return try_target(spec, settings, python=chosen, only=only or (), as_json=as_json)
+    extra = [f"--{name}" for name, value in {**given, "python": python}.items() if value]
+    if extra or only:
+        raise InvalidInput(f"{(extra or ['--only'])[0]}: only with --target or --study")
+    return _look(settings, as_json=as_json)
 
 
-def doctor(as_json: AsJson = False) -> int:
-    """Look at the ledger, the disk, the supervisor, Python and the training libraries, GPUs and
-    sandboxes. Exit code 1 when something that ARL needs does not work."""
-    checks = list(_checks(read_settings()))
+def _look(settings: Settings, *, as_json: bool) -> int:
+    checks = list(_checks(settings))
     failed = [check for check in checks if check.needed and not check.ok]
     if as_json:
         print_json(
@@ -60,12 +115,12 @@ def doctor(as_json: AsJson = False) -> int:
                 ],
             }
         )
-    else:
-        for check in checks:
-            mark = "ok  " if check.ok else ("FAIL" if check.needed else "no  ")
-            print(f"{mark} {check.name}: {plain(check.found)}")
-            if check.remedy:
-                print(f"       {plain(check.remedy)}")
+        return CHECK_FAILED if failed else OK
+    for check in checks:
+        mark = "ok  " if check.ok else ("FAIL" if check.needed else "no  ")
+        print(f"{mark} {check.name}: {plain(check.found)}")
+        if check.remedy:
+            print(f"       {plain(check.remedy)}")
     return CHECK_FAILED if failed else OK
 
 
@@ -77,8 +132,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _training()
     yield _postgres()
     yield _gpus(settings)
-    yield _bubblewrap()
-    yield _docker()
+    yield from target_checks(settings)
     yield Check(
         "resources",
         True,
@@ -143,7 +197,7 @@ def _supervisor(settings: Settings) -> Check:
 
 
 def _training() -> Check:
-    found = {name: _version(name) for name in _TRAINING}
+    found = {name: version_of(name) for name in _TRAINING}
     missing = [name for name, version in found.items() if version is None]
     told = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())
     remedy = "program kind sft needs them: pip install 'arl[train]'" if missing else ""
@@ -151,58 +205,14 @@ def _training() -> Check:
 
 
 def _postgres() -> Check:
-    version = _version("psycopg")
+    version = version_of("psycopg")
     if version is not None:
         return Check("postgresql driver", True, f"psycopg {version}")
     remedy = "only a PostgreSQL ledger needs it: pip install 'arl[postgres]'"
     return Check("postgresql driver", False, "missing", remedy)
 
 
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _gpus(settings: Settings) -> Check:
     if settings.gpu_ids:
         return Check("gpus", True, f"for trials: {', '.join(settings.gpu_ids)}")
     return Check("gpus", False, "none; trials run on processors")
-
-
-def _bubblewrap() -> Check:
-    from targets.bubblewrap import BubblewrapTarget
-
-    reason = BubblewrapTarget.is_available()
-    if reason is None:
-        return Check(
-            "bubblewrap", True, "works: `target: {name: bubblewrap}` puts it around trials"
-        )
-    return Check("bubblewrap", False, reason, _UNPROTECTED)
-
-
-def _docker() -> Check:
-    program = shutil.which("docker")
-    if program is None:
-        return Check("docker", False, "not installed; this version does not use it")
-    answer = _answer([program, "version", "--format", "{{.Server.Version}}"])
-    found = f"{program}: {answer or 'answers'}; this version does not use it"
-    return Check("docker", answer == "", found)
-
-
-_UNPROTECTED: Final = "until then trials are plain processes of your user: run programs you trust"
-
-
-def _answer(argv: list[str]) -> str:
-    """Empty when the program succeeds, else the end of what it said."""
-    try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)
-    if done.returncode == 0:
-        return ""
-    said = (done.stderr or done.stdout).strip().splitlines()
-    return said[-1] if said else f"exit status {done.returncode}"

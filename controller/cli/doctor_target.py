@@ -2,8 +2,10 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import platform
+import select
 import shutil
 import signal
 import sys
@@ -23,7 +25,7 @@ from controller.spec.target import TargetSpec
 from ledger.artifacts import ArtifactStore
 from ledger.errors import Conflict, TargetUnavailable
 from ledger.records import Json
-from targets.conformance.stage import Setup
+from targets.conformance.setting import Setup
 from targets.conformance.suite import choose, run_checks
 from targets.conformance.verdicts import Finding, Outcome
 from targets.promises import Subject, promise_of
@@ -32,8 +34,15 @@ from targets.registry import Place, make_target, problem_of
 
 FOLDER: Final = "doctor"
 """Below ARL_HOME: no study's target is ever there."""
+ARTIFACTS: Final = "artifacts"
 LOCK: Final = "lock"
 _END_PATIENCE_S: Final = 5.0
+_WORDS: Final = {
+    Outcome.HOLDS: "hold",
+    Outcome.FAILS: "fail",
+    Outcome.NOT_PROMISED: "not promised",
+    Outcome.UNCHECKED: "cannot be checked here",
+}
 _MARKS: Final = {
     Outcome.HOLDS: "ok",
     Outcome.FAILS: "FAIL",
@@ -67,7 +76,7 @@ def try_target(
             open_target=lambda: make_target(spec.name, place),
             shelf=_shelf(place),
             work=work,
-            owner=f"doctor-{settings.host}-{place.root}",
+            owner=_owner(settings, place),
             python=python,
             image=spec.image,
             options=_attempt_options(spec),
@@ -115,15 +124,29 @@ def _place(spec: TargetSpec, settings: Settings) -> Iterator[Place]:
     try:
         with _locked(folder):
             own = replace(settings, home=folder)
-            store = ArtifactStore(folder / "artifacts")
+            store = ArtifactStore(folder / ARTIFACTS)
             place = place_of(spec.name, options_of(spec, settings), own, store)
-            yield place
-            _end_supervisor(place.root)
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                yield place
+            finally:
+                _end_supervisor(place.root)
+                shutil.rmtree(place.root, ignore_errors=True)
+                _tidy(folder)
     finally:
         if is_new:
             with contextlib.suppress(OSError):
                 settings.home.rmdir()
+
+
+def _tidy(folder: Path) -> None:
+    """Delete it, unless a killed run of another target left something in it."""
+    if {path.name for path in folder.iterdir()} <= {ARTIFACTS, LOCK}:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _owner(settings: Settings, place: Place) -> str:
+    text = f"{settings.host} {place.root}"
+    return f"doctor-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _shelf(place: Place) -> ArtifactStore:
@@ -173,8 +196,6 @@ def _end_supervisor(root: Path) -> None:
     with contextlib.suppress(OSError):
         waiting = os.pidfd_open(pid)
         os.kill(pid, signal.SIGTERM)
-        import select
-
         select.select([waiting], [], [], _END_PATIENCE_S)
         os.close(waiting)
 
@@ -247,7 +268,7 @@ def _print(spec: TargetSpec, findings: Sequence[Finding], took_s: float) -> None
     rows = [(f.check, str(f.outcome), f.kept_by, plain(f.detail)) for f in findings]
     console().print(table("check", "result", "kept by", "what was seen", rows=rows))
     counts = Counter(finding.outcome for finding in findings)
-    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    told = ", ".join(f"{counts[outcome]} {word}" for outcome, word in _WORDS.items())
     print(f"target {spec.name}: {told}; {took_s:.1f} s")
     for finding in findings:
         if finding.outcome is Outcome.FAILS:

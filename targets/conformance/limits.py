@@ -10,7 +10,8 @@ from typing import Final
 from ledger.records import Json
 from targets.conformance.ends import SLACK_S, judge_exit
 from targets.conformance.inside import FILL, MEMORY, PROCESSES, SPIN, report
-from targets.conformance.stage import PATIENCE_S, Ended, Stage
+from targets.conformance.setting import Ended
+from targets.conformance.stage import PATIENCE_S, Stage
 from targets.conformance.told import number, real
 from targets.conformance.verdicts import Check, Judged, Unchecked, judged
 from targets.promises import Keeper, Subject, promise_of
@@ -46,9 +47,9 @@ def judge_deadline(deaf: Exit, polite: Exit, timeout_s: float, grace_s: float) -
 def _deadline(stage: Stage) -> Judged:
     limits = Limits(timeout_s=TIMEOUT_S, grace_s=GRACE_S)
     deaf = stage.launch(
-        stage.spec("trap '' TERM; for i in $(seq 400); do sleep 0.05; done", limits=limits)
+        stage.spec("trap '' TERM; for i in $(seq 140); do sleep 0.05; done", limits=limits)
     )
-    script = "trap 'exit 3' TERM; for i in $(seq 400); do sleep 0.05; done"
+    script = "trap 'exit 3' TERM; for i in $(seq 140); do sleep 0.05; done"
     polite = stage.launch(stage.spec(script, limits=Limits(timeout_s=TIMEOUT_S, grace_s=10.0)))
     ended = stage.finish(deaf).exit
     problems = judge_deadline(ended, stage.finish(polite).exit, TIMEOUT_S, GRACE_S)

@@ -10,10 +10,11 @@ from typing import Final
 from inner_trials import contract
 from ledger.records import Json
 from targets.conformance import canaries, inside
-from targets.conformance.stage import Ended, Stage
+from targets.conformance.setting import Ended
+from targets.conformance.stage import Stage
 from targets.conformance.streams import ROWS, put_rows
 from targets.conformance.told import number, real, texts
-from targets.conformance.verdicts import Check, Judged, Unchecked, judged
+from targets.conformance.verdicts import Check, Judged, judged
 from targets.promises import Subject
 
 CLOCK_S: Final = 1.5
@@ -197,40 +198,6 @@ def _clock(stage: Stage) -> Judged:
     return judged(problems, "agrees with ours, and cannot be set")
 
 
-def judge_gpus(log: str) -> list[str]:
-    seen = [line.removeprefix("gpu ") for line in log.splitlines() if line.startswith("gpu ")]
-    return [f"without any it sees {', '.join(seen)}"] if seen else []
-
-
-def _gpus(stage: Stage) -> Judged:
-    if stage.is_here() and not list(Path("/dev").glob("nvidia[0-9]*")):
-        raise Unchecked("this machine has no GPU")
-    log = stage.log(stage.run(inside.GPUS).handle)
-    return judged(judge_gpus(log), "none is visible to an attempt that has none")
-
-
-def judge_image(pinned: str, fingerprint: str) -> list[str]:
-    digest = pinned.rpartition("sha256:")[2]
-    if "sha256:" not in pinned or len(digest) != 64:
-        return [f"the image was pinned as {pinned!r}, which is no digest"]
-    if digest not in fingerprint:
-        return [f"the fingerprint {fingerprint!r} does not name the image's digest"]
-    return []
-
-
-def _image(stage: Stage) -> Judged:
-    if stage.setup.image is None:
-        raise Unchecked("no image was named: give one with --image")
-    program = stage.pinned()
-    again = stage.target.pin(program)
-    problems = judge_image(program.image or "", stage.target.fingerprint(program))
-    if again.image != program.image:
-        problems.append(f"pinned again it is another: {again.image!r}")
-    if stage.run("exit 0").exit.code != 0:
-        problems.append("a program of it does not run")
-    return judged(problems, program.image or "")
-
-
 CHECKS: Final = (
     Check(
         name="files of the machine",
@@ -267,17 +234,5 @@ CHECKS: Final = (
         claim="the clock agrees with ours and cannot be set",
         run=_clock,
         subjects=(Subject.CLOCK,),
-    ),
-    Check(
-        name="gpus",
-        claim="an attempt without a GPU sees none",
-        run=_gpus,
-        subjects=(Subject.GPUS,),
-    ),
-    Check(
-        name="image",
-        claim="the image is used by its digest",
-        run=_image,
-        subjects=(Subject.IMAGES,),
     ),
 )

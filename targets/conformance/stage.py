@@ -7,16 +7,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from ledger.errors import Conflict
 from ledger.records import AttemptKind, IntermediateValue, Json
 from targets import layout
 from targets.conformance.inside import FACTS
+from targets.conformance.setting import Cancelled, Ended, Setup
 from targets.conformance.verdicts import Unchecked
-from targets.protocol import AttemptSpec, Exit, ExitCause, Limits, Program, Target
+from targets.protocol import AttemptSpec, ExitCause, Limits, Program, Target
 
 PREFIX: Final = "arl-doctor-"
 """Of every attempt's name: a study's is `arl-` and the id of an attempt, which has no word."""
@@ -26,51 +26,6 @@ END_PATIENCE_S: Final = 20.0
 _WAIT_S: Final = 0.5
 _LOOK_S: Final = 0.02
 _LOG_PIECE_BYTES: Final = 1 << 20
-
-
-class Shelf(Protocol):
-    """What a check needs of ledger.artifacts.ArtifactStore, the target's own store."""
-
-    def put_tree(self, source: Path) -> str:
-        """Keep a copy of a directory; its digest."""
-        ...
-
-    def checkout(self, tree: str) -> Path: ...
-
-
-class Cancelled(Exception):
-    """The whole run is being ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """A target to be checked, and how to reach it."""
-
-    open_target: Callable[[], Target]
-    """Another object for the same place with every call."""
-    shelf: Shelf
-    work: Path
-    """A private directory outside of the target's, for what a program must not find."""
-    owner: str
-    """The same for every run on this place, so that a run finds what a killed one left."""
-    python: str
-    """How `{python}` is called where attempts run."""
-    image: str | None = None
-    options: Mapping[str, Json] = field(default_factory=dict)
-    roots: tuple[Path, ...] = ()
-    """Where the target keeps files on this machine: nothing of an attempt may stay there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """One attempt, followed to its end."""
-
-    handle: str
-    exit: Exit
-    values: tuple[IntermediateValue, ...] = ()
-    rejected: int = 0
-    told_at: float = 0.0
-    """When its end was told: wall clock of this machine."""
 
 
 class Stage:

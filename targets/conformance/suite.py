@@ -9,15 +9,16 @@ from typing import Final
 
 from ledger.errors import UnknownName
 from targets import layout
-from targets.conformance import ends, identity, limits, network, reach, streams, trees
+from targets.conformance import claims, ends, identity, limits, network, reach, streams, trees
 from targets.conformance.canaries import SECRET_NAME, left_behind
-from targets.conformance.stage import END_PATIENCE_S, Cancelled, Setup, Stage
+from targets.conformance.setting import Cancelled, Setup
+from targets.conformance.stage import END_PATIENCE_S, Stage
 from targets.conformance.verdicts import Check, Finding, Outcome, Unchecked
 from targets.promises import Keeper, Promise, promise_of
 
 CHECKS: Final[Mapping[str, Check]] = {
     check.name: check
-    for part in (ends, identity, limits, streams, network, reach, trees)
+    for part in (claims, ends, identity, limits, streams, network, reach, trees)
     for check in part.CHECKS
 }
 LAST: Final = "nothing left"
