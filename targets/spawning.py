@@ -34,7 +34,9 @@ def spawn(program: Launch, places: list[tuple[int, int]]) -> int:
     if program["missing"]:
         raise FileNotFoundError(errno.ENOENT, "command not found", argv[0])
     os.chdir(program["cwd"])
-    actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, *place) for place in places]
+    actions: list[Any] = [(os.POSIX_SPAWN_DUP2, *place) for place in places]
+    for number, path in program.get("opens", ()):
+        actions.append((os.POSIX_SPAWN_OPEN, number, path, os.O_RDONLY, 0))
     with _longest_file(program.get("longest_file")) as limit:
         pid = _spawn_patiently(
             argv[0],
