@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from inner_trials import contract
 from ledger.errors import InvalidInput
 from ledger.records import AttemptKind, Json
-from targets import layout
+from targets import egress, layout
 from targets.disk_use import longest_file
 from targets.protocol import AttemptSpec, Limits, Program
 
@@ -59,6 +59,7 @@ class Side:
     """Where on this machine each of its inputs is."""
     is_answerer: bool
     network: bool
+    """Whether it may reach hosts, through its proxy."""
     limits: Limits
 
 
@@ -68,6 +69,11 @@ class Sandbox(Protocol):
     @property
     def place(self) -> str:
         """Where a program inside sees its attempt's directory."""
+        ...
+
+    @property
+    def open_ranges(self) -> Sequence[str]:
+        """Address ranges, not public ones, that programs may reach all the same."""
         ...
 
     @property
@@ -100,6 +106,7 @@ class Filler:
         self._spec = spec
         self._store = store
         self._sandbox = sandbox
+        self._hosts = egress.wanted_hosts(spec) if sandbox is not None else ()
 
     def fill(self, place: Mapping[str, str]) -> None:
         """Raises InvalidInput, what the store raises, and OSError."""
@@ -116,6 +123,7 @@ class Filler:
             "sandboxed": self._sandbox is not None,
             "score": spec.kind in _SCORED,
             "answerer": self._answerer(),
+            "proxy": self._proxy(),
             "timeout_s": limits.timeout_s,
             "stall_s": limits.stall_s,
             "grace_s": limits.grace_s,
@@ -127,6 +135,18 @@ class Filler:
             "scratch_bytes": limits.scratch_bytes,
         }
         write_file(f"{self._draft}/{layout.LAUNCH}", json.dumps(launch).encode())
+
+    def _proxy(self) -> dict[str, Any] | None:
+        """How the subreaper starts it; None: the attempt may reach no host."""
+        if self._sandbox is None or not self._hosts:
+            return None
+        egress.lay_out(f"{self._draft}/{layout.EGRESS}", self._hosts, self._sandbox.open_ranges)
+        return {
+            "argv": egress.proxy_argv(f"{self._final}/{layout.EGRESS}"),
+            "missing": False,
+            "cwd": "/",
+            "env": egress.proxy_environment(self._spec.name),
+        }
 
     def _own_side(self) -> Side:
         spec = self._spec
@@ -143,7 +163,7 @@ class Filler:
             seen=final if sandbox is None else sandbox.place,
             checkouts=checkouts,
             is_answerer=is_answerer,
-            network=bool(self._spec.egress) and not is_answerer,
+            network=bool(self._hosts) and not is_answerer,
             limits=self._spec.limits,
         )
 
@@ -227,6 +247,7 @@ def _environment_of(side: Side) -> dict[str, str]:
         "TMPDIR": home,
         "OMP_NUM_THREADS": str(max(1, int(side.limits.cpus))),
         **side.program.environment,
+        **(egress.ENVIRONMENT if side.network else {}),
         "CUDA_VISIBLE_DEVICES": ",".join(side.limits.gpu_ids),
     }
 

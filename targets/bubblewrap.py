@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,12 +36,17 @@ class BubblewrapTarget(LocalProcessTarget):
     name = "bubblewrap"
     is_sandbox = True
 
-    def __init__(self, root: Path, store: Store, *, host: str) -> None:
+    def __init__(
+        self, root: Path, store: Store, *, host: str, open_ranges: Sequence[str] = ()
+    ) -> None:
+        """`open_ranges`: see targets.egress.lay_out."""
         self._works = False
-        super().__init__(root, store, host=host, sandbox=Sandbox(os.path.abspath(root)))
+        sandbox = Sandbox(os.path.abspath(root), open_ranges)
+        super().__init__(root, store, host=host, sandbox=sandbox)
 
     def launch(self, spec: AttemptSpec) -> str:
-        """As the local target's. Raises TargetUnavailable where there can be no sandbox."""
+        """As the local target's. Raises TargetUnavailable where there can be no sandbox, or no
+        proxy for an attempt that may reach hosts."""
         if not self._works:
             reason = self.is_available() or _exposed(self._root)
             if reason is not None:

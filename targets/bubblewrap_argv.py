@@ -25,8 +25,9 @@ class Enclosure:
     writable: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
     """Besides /dev/null, zero, full, random, urandom, tty and pts."""
-    network: bool = False
-    """Whether it shares the machine's network; else it has a loopback interface of its own."""
+    enter: tuple[str, ...] = ()
+    """What starts bubblewrap in a network made for this program alone, where its proxy listens;
+    empty: bubblewrap makes one, with nothing but loopback. The machine's own is never shared."""
     shared_memory_bytes: int
     """Of /dev/shm, where bubblewrap can limit it."""
     status_fd: int | None = None
@@ -42,6 +43,7 @@ def bwrap_argv(bwrap: str, enclosure: Enclosure, *, has: frozenset[str]) -> tupl
     if "--size" in has:
         shared_memory[:0] = ["--size", str(enclosure.shared_memory_bytes)]
     return (
+        *enclosure.enter,
         bwrap,
         *_isolation(enclosure, has),
         *_environment(enclosure),
@@ -58,7 +60,7 @@ def bwrap_argv(bwrap: str, enclosure: Enclosure, *, has: frozenset[str]) -> tupl
 
 
 def _isolation(enclosure: Enclosure, has: frozenset[str]) -> tuple[str, ...]:
-    network = ("--share-net",) if enclosure.network else ()
+    network = ("--share-net",) if enclosure.enter else ()
     nested = ("--disable-userns",) if "--disable-userns" in has else ()
     status = enclosure.status_fd
     return (

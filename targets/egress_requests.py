@@ -27,6 +27,8 @@ def read_requests(directory: str, cursor: str, *, ended: bool) -> Requests:
         return Requests((), cursor, more=False)
     offset = int(cursor or 0)
     data = _read(directory, offset, _PIECE_BYTES)
+    if data is None:
+        return Requests((), cursor, more=False)
     whole = data[: data.rfind(b"\n") + 1]
     found = [_request(line) for line in _lines(whole) if line.get("ended")]
     offset += len(whole)
@@ -88,12 +90,12 @@ def _lines(data: bytes) -> list[Line]:
     return found
 
 
-def _read(directory: str, offset: int, limit: int) -> bytes:
-    """Nothing where there is no file: no proxy was started, or it never came to a request."""
+def _read(directory: str, offset: int, limit: int) -> bytes | None:
+    """None where there is no file: there is no proxy, or it did not start."""
     try:
         descriptor = os.open(f"{directory}/{FILE}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return b""
+        return None
     try:
         return os.pread(descriptor, limit, offset)
     finally:

@@ -5,6 +5,7 @@ name server says a moment later. Squid checks the ranges and ports once more by 
 """
 
 import ctypes
+import glob
 import os
 import pwd
 import secrets
@@ -29,6 +30,7 @@ _ANSWER_BYTES: Final = 16 * 1024
 _USERS: Final = ("proxy", "squid", "nobody")
 """Who it may run as when root runs ARL: the first one there is."""
 _DEATH_SIGNAL: Final = 1
+_MEMORY: Final = "/dev/shm"
 _KEY: Final = "X-Arl-Key"
 
 _CONFIG: Final = """\
@@ -94,6 +96,7 @@ class Squid:
         self._open_ranges = open_ranges
         self._environment = environment
         self._key = secrets.token_hex(16)
+        self._service = f"arl{os.getpid()}n{layout.process_start(os.getpid())}"
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._serving = threading.Event()
@@ -101,10 +104,12 @@ class Squid:
     def start(self) -> int:
         """A descriptor that is readable once it ended. Raises Unreachable when it does not
         start."""
+        _sweep_memory()
         for _ in range(_PORT_TRIES):
             self._port = _free_port()
             self._launch()
             if self._is_serving():
+                _remove_memory(self._service)
                 ended = os.pidfd_open(self._pid())
                 self._serving.set()
                 return ended
@@ -118,6 +123,7 @@ class Squid:
             self._process.kill()
             self._process.wait()
             self._process = None
+            _remove_memory(self._service)
 
     def connect(self, address: str, port: int) -> socket.socket:
         """A connection to that address through it. Raises Unreachable."""
@@ -152,7 +158,10 @@ class Squid:
         log = os.open(f"{self._directory}/{LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(
-                [self._executable, "-N", "-d", "1", "-f", f"/proc/self/fd/{config}"],
+                [
+                    *(self._executable, "-N", "-n", self._service, "-d", "1"),
+                    *("-f", f"/proc/self/fd/{config}"),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -223,6 +232,24 @@ def _other_user() -> pwd.struct_passwd | None:
 
 def _die_with_parent() -> None:
     _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _remove_memory(service: str) -> None:
+    """The names of its shared memory, which it has open: it leaves them when it is killed."""
+    for path in glob.glob(f"{_MEMORY}/{service}-*.shm"):
+        try:
+            os.unlink(path)
+        except OSError:
+            continue  # another one was faster, or it is another user's
+
+
+def _sweep_memory() -> None:
+    """The same of those whose proxy was killed before it came to that."""
+    for path in glob.glob(f"{_MEMORY}/arl[0-9]*n[0-9]*-cf__metadata.shm"):
+        service = os.path.basename(path).partition("-")[0]
+        pid, _, start = service.removeprefix("arl").partition("n")
+        if str(layout.process_start(pid)) != start:
+            _remove_memory(service)
 
 
 def _free_port() -> int:

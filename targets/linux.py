@@ -11,6 +11,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _SFD_CLOEXEC: Final = 0o2000000
 _SFD_NONBLOCK: Final = 0o4000
 _SIGINFO_BYTES: Final = 128
+_MESSAGE_BYTES: Final = 4096
 _WATCH: Final = 0x00000002 | 0x02000000 | 0x80000000
 """IN_MODIFY | IN_DONT_FOLLOW | IN_ONESHOT."""
 _IN_CLOEXEC_NONBLOCK: Final = 0o2000000 | 0o4000
@@ -48,6 +49,14 @@ def read_signals(descriptor: int) -> set[int]:
     return {
         int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), _SIGINFO_BYTES)
     }
+
+
+def read_message(descriptor: int) -> bytes:
+    """A message of a sequenced socket; empty when the other side is gone."""
+    try:
+        return os.read(descriptor, _MESSAGE_BYTES)
+    except ConnectionResetError:  # with a message of ours unread
+        return b""
 
 
 def open_inotify() -> int:

@@ -12,6 +12,7 @@ from inner_trials.contract import SCORE_BYTES
 from ledger.errors import Conflict, InvalidInput
 from targets import layout, program_log, workspace
 from targets.disk_errors import disk_errors
+from targets.egress_requests import read_requests
 from targets.local_promises import local_promises
 from targets.news import News
 from targets.promises import Promises
@@ -113,19 +114,24 @@ class LocalProcessTarget:
         self._news.interrupt()
 
     def observe(self, handle: str, *, cursor: str) -> Observation:
+        """A cursor is that of the reports, and of the requests after a slash where there is a
+        proxy."""
         attempt = self._directory(handle)
         ended = self._find_exit(handle)
+        reported, _, requested = cursor.partition("/")
         reports = read_reports(
             f"{attempt}/{layout.REPORTS}",
-            cursor,
+            reported,
             quota_bytes=self._report_quota(handle),
             ended=ended is not None,
         )
+        seen = read_requests(f"{attempt}/{layout.EGRESS}", requested, ended=ended is not None)
         return Observation(
             values=reports.values,
-            cursor=reports.cursor,
-            more=reports.more,
+            cursor=f"{reports.cursor}/{seen.cursor}" if seen.cursor else reports.cursor,
+            more=reports.more or seen.more,
             rejected=reports.rejected,
+            requests=seen.requests,
             exit=ended,
         )
 

@@ -6,13 +6,14 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from inner_trials import contract
 from ledger.errors import InvalidInput
-from targets import attempt_files, layout
+from targets import attempt_files, egress, layout
 from targets.attempt_files import Side, write_file
 from targets.bubblewrap_argv import HOST_NAME, OPTIONAL, USER, Enclosure, bwrap_argv
 from targets.cgroups import find_places, joining, plan_groups, sweep_groups
@@ -42,11 +43,12 @@ _HIDDEN: Final = tuple(
     for name in ("kcore", "kallsyms", "keys", "iomem", "kpagecgroup", "kpagecount", "kpageflags")
 )
 """Of the kernel's insides, which root may read."""
-_NETWORK: Final = (
-    *("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/pki"),
-    "/etc/ca-certificates",
+_CERTIFICATES: Final = (
+    *("/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf"),
+    *("/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/ca-trust/extracted"),
 )
-"""What name resolution and TLS read, for the attempts that have a network."""
+"""What TLS reads, for the attempts that may reach hosts; not the private keys beside it. Names
+are resolved by their proxy."""
 _ETC: Final = {
     "passwd": f"{HOST_NAME}:x:{USER}:{USER}::{PLACE}/{layout.HOME}:/bin/sh\n",
     "group": f"{HOST_NAME}:x:{USER}:\n",
@@ -76,9 +78,9 @@ def system_links() -> dict[str, str]:
     return {path: os.readlink(path) for path in _SYSTEM if os.path.islink(path)}
 
 
-def system_mounts(*, network: bool) -> dict[str, str]:
+def system_mounts(*, network: bool = False) -> dict[str, str]:
     directories = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
-    wanted = (*_READ_ONLY, *_KERNEL, *directories, *(_NETWORK if network else ()))
+    wanted = (*_READ_ONLY, *_KERNEL, *directories, *(_CERTIFICATES if network else ()))
     shown = {path: path for path in wanted if os.path.exists(path)}
     return {**shown, **{path: os.devnull for path in _HIDDEN if os.path.exists(path)}}
 
@@ -90,8 +92,10 @@ class Sandbox:
     place = PLACE
     parts = (TMP, SIGNS)
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, open_ranges: Sequence[str] = ()) -> None:
+        """`open_ranges`: see targets.egress.lay_out."""
         self._root = root
+        self.open_ranges = open_ranges
         self._groups = find_places()
         self._prefix = f"arl-{hashlib.sha256(root.encode()).hexdigest()[:8]}-"
         sweep_groups(self._groups, self._prefix)
@@ -129,7 +133,7 @@ class Sandbox:
             read_only=self._read_only(found["argv"][0], side),
             writable=_writable(side),
             devices=tuple(sorted(glob.glob(_GPU_DEVICES))) if side.limits.gpu_ids else (),
-            network=side.network,
+            enter=egress.enter_argv(f"{side.directory}/{layout.EGRESS}") if side.network else (),
             shared_memory_bytes=side.limits.memory_bytes or SHARED_MEMORY_BYTES,
             status_fd=None if side.is_answerer else layout.STATUS_FD,
         )

@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 from inner_trials.contract import EXIT_STOPPED
 from targets import layout, linux, spawning
+from targets.egress_child import ProxyChild
 from targets.enclosed import Enclosed
 from targets.program_log import LogWriter
 from targets.streams import ScoreWriter, Streams
@@ -37,7 +38,6 @@ LEAVING: Final = b"leaving"
 """The attempt's end is recorded; will leave."""
 
 BLOCKED_SIGNALS: Final = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-_MESSAGE_BYTES: Final = 4096
 _DURABLE_FROM_S: Final = 1.0
 """From this wall time on an ending is synced to disk: a shorter attempt is cheaper to redo."""
 _ATTEMPTS_EACH: Final = 1000
@@ -57,7 +57,7 @@ def serve_attempts(attempts: str, boot: str) -> NoReturn:
         os.setsid()
         signals = linux.open_signalfd({signal.SIGCHLD})
         for left in reversed(range(_ATTEMPTS_EACH)):
-            message = _read_channel()
+            message = linux.read_message(CHANNEL_FD)
             if not message:
                 break
             if not message.startswith(RUN):
@@ -99,6 +99,7 @@ class Attempt:
         self._logs: list[LogWriter] = []
         self._score: ScoreWriter | None = None
         self._enclosed: Enclosed | None = None
+        self._proxy = ProxyChild()
         self._program = 0
         self._status: int | None = None
         self._cause: str | None = None
@@ -116,6 +117,7 @@ class Attempt:
             self._watch()
             while CHANNEL_FD in dict(self._poll.poll(0)):  # was it asked for just before?
                 self._on_message()
+        self._proxy.end()
         for pid, status, usage in linux.end_children(self._pid):
             self._count(pid, status, usage)
         self._streams.drain()
@@ -154,6 +156,7 @@ class Attempt:
         layout.append_fact(self._record_fd, {"program": [self._program, start]})
         self._deadline = self._started_at + self._launch["timeout_s"]
         self._watchdog = Watchdog(self._directory, self._launch, self._logs, self._started_at)
+        self._watchdog.apart = self._proxy.pid
         return None
 
     def _spawn(self, given: list[int]) -> int:
@@ -167,6 +170,7 @@ class Attempt:
         if launch.get("sandboxed"):
             self._enclosed = Enclosed(directory, launch.get("cgroups", []))
             places.append((self._streams.add(self._enclosed.write, given), layout.STATUS_FD))
+        self._proxy.start(launch, NULL_FD)
         if launch["answerer"] is not None:
             errors = self._streams.add(self._open_log(layout.ANSWERER_LOG), given)
             places += spawning.start_answerer(launch["answerer"], errors, given)
@@ -198,9 +202,13 @@ class Attempt:
         linux.read_signals(self._signals)
         for pid, status, usage in linux.reap_ready():
             self._count(pid, status, usage)
+        if self._proxy.trouble:
+            self._end("lost")
 
     def _count(self, pid: int, status: int, usage: linux.Usage) -> None:
         """Note what a reaped process used, and the program's end when it was that."""
+        if self._proxy.has_ended(pid):
+            return
         self._cpu_s += usage.ru_utime + usage.ru_stime
         self._max_rss_bytes = max(self._max_rss_bytes, usage.ru_maxrss * 1024)
         if pid == self._program:
@@ -208,7 +216,7 @@ class Attempt:
             self.wall_s = time.monotonic() - self._started_at
 
     def _on_message(self) -> None:
-        message = _read_channel()
+        message = linux.read_message(CHANNEL_FD)
         if not message:  # the supervisor died
             self._poll.unregister(CHANNEL_FD)
             self._end("lost")
@@ -269,7 +277,7 @@ class Attempt:
         lost = sum(log.lost for log in self._logs)
         details = (
             failure or self._watchdog.detail,
-            trouble,
+            trouble or self._proxy.trouble,
             linux.signal_text(self._status),
             f"{lost} bytes of its log were lost to a full disk" if lost else "",
         )
@@ -283,11 +291,3 @@ class Attempt:
             "boot": self._boot,
         }
         layout.append_fact_surely(self._record_fd, {"exit": exit_fact})
-
-
-def _read_channel() -> bytes:
-    """A message of the supervisor; empty when it died."""
-    try:
-        return os.read(CHANNEL_FD, _MESSAGE_BYTES)
-    except ConnectionResetError:  # with a message of ours unread
-        return b""

@@ -44,6 +44,8 @@ class Watchdog:
         self._disk = DiskWatch(directory, quotas, now)
         self.detail = ""
         """What was too much, for a person, where the cause alone does not say it."""
+        self.apart = 0
+        """A child that is not the program's, nor is what it started."""
 
     def due_at(self) -> float:
         return min(self._tree_check_at, self._stall_check_at, self._disk.due_at())
@@ -60,6 +62,8 @@ class Watchdog:
         if not os.path.lexists(f"{self._directory}/{layout.RECORD}"):
             return "lost"  # someone deleted the attempt under it: nobody will ever collect it
         tree = linux.descendants_of(os.getpid())
+        if self.apart:
+            tree -= {self.apart, *linux.descendants_of(self.apart)}
         if len(tree) > self._max_processes:
             return "too_many_processes"
         if self._memory_bytes is not None and linux.memory_of(tree) > self._memory_bytes:

@@ -297,7 +297,7 @@ def test_an_answerer_sees_its_model_and_nothing_of_the_evaluator(
             inputs={"bundle": outside["bundle"]},
             answerer=python(code),
             answerer_inputs={"model": model},
-            egress=("*",),
+            egress=("example.org",),
         )
         ended = finish(target, target.launch(spec))
     assert log_of(target, ended.handle) == "['model'] []\n"

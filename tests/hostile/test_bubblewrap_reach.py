@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ledger.records import AttemptKind
 from targets.bubblewrap import BubblewrapTarget
 from tests.hostile.bubblewrap_attacks import attack
 
@@ -192,19 +191,6 @@ if names != ["lo"]:
             except TimeoutError:
                 continue
     assert reached == []
-
-
-def test_a_prepare_attempt_with_egress_has_the_network_and_nothing_else(
-    target: BubblewrapTarget, outside: dict[str, str]
-) -> None:
-    with socket.socket() as host:
-        host.bind(("127.0.0.1", 0))
-        host.listen()
-        code = f"import socket; socket.create_connection(('127.0.0.1', {host.getsockname()[1]}))"
-        code += READS["usual places"]
-        assert (
-            attack(target, code, outside, egress=("*",), kind=AttemptKind.PREPARE).exit.code == 0
-        )
 
 
 PTRACE = """

@@ -42,9 +42,11 @@ def test_every_namespace_is_its_own_and_the_user_is_nobody() -> None:
     assert argv[argv.index("--gid") + 1] != "0"
 
 
-def test_the_network_is_shared_only_when_asked_for() -> None:
+def test_a_network_is_shared_only_with_what_made_one_for_the_program() -> None:
     assert "--share-net" not in bwrap_argv("bwrap", PLAIN, has=ALL)
-    assert "--share-net" in options(bwrap_argv("bwrap", replace(PLAIN, network=True), has=ALL))
+    argv = bwrap_argv("bwrap", replace(PLAIN, enter=("enter", "socket")), has=ALL)
+    assert argv[:3] == ("enter", "socket", "bwrap")
+    assert "--share-net" in options(argv)
 
 
 def test_the_environment_is_exactly_what_is_given() -> None:
