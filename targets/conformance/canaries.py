@@ -96,9 +96,11 @@ class Listeners:
 
 
 @contextlib.contextmanager
-def sleeper(mark: str) -> Iterator[int]:
-    """The pid of a process of this machine whose command line is `mark`, for a while."""
-    process = subprocess.Popen([mark, "600"], executable="/bin/sleep", env={})
+def sleeper(mark: str, secret: str) -> Iterator[int]:
+    """The pid of a process of this machine whose command line is `mark`, with the controller's
+    secret in its environment, for a while."""
+    environment = {SECRET_NAME: secret}
+    process = subprocess.Popen([mark, "600"], executable="/bin/sleep", env=environment)
     try:
         yield process.pid
     finally:

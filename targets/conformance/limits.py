@@ -69,7 +69,7 @@ def _stall(stage: Stage) -> Judged:
     def limits(stall_s: float) -> Limits:
         return Limits(timeout_s=PATIENCE_S, grace_s=0.5, stall_s=stall_s)
 
-    silent = stage.launch(stage.spec("sleep 30", limits=limits(0.6)))
+    silent = stage.launch(stage.spec("sleep 8", limits=limits(0.6)))
     script = f"for i in 1 2 3 4 5; do {report(1)} sleep 0.4; done"
     talking = stage.launch(stage.spec(script, limits=limits(1.5)))
     ended = stage.finish(silent).exit

@@ -86,7 +86,7 @@ def judge_other_processes(seen: ProcessesSeen) -> list[str]:
 def _other_processes(stage: Stage) -> Judged:
     stage.need_here()
     part, _, other = stage.secret.partition("-")
-    with canaries.sleeper(f"{part}.{other}") as pid:
+    with canaries.sleeper(f"{part}.{other}", stage.secret) as pid:
         program = stage.python(
             inside.PROCESSES_SEEN, PART=part, OTHER_PART=other, SLEEPER=str(pid)
         )
