@@ -3,12 +3,13 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from ledger.errors import TargetUnavailable
-from targets import layout
+from targets import layout, seccomp
 from targets.attempt_files import Store
 from targets.bubblewrap_argv import Enclosure, bwrap_argv
 from targets.cgroups import find_places
@@ -71,15 +72,7 @@ class BubblewrapTarget(LocalProcessTarget):
                 f"{bwrap} is too old to be used by root: install bubblewrap 0.8 or newer, run "
                 f"ARL as an ordinary user, {_INSTEAD}"
             )
-        probe = Enclosure(
-            argv=("/bin/sh", "-c", ":"),
-            cwd="/",
-            environment={},
-            links=system_links(),
-            read_only=system_mounts(network=False),
-            shared_memory_bytes=SHARED_MEMORY_BYTES,
-        )
-        said = _run_briefly(bwrap_argv(bwrap, probe, has=options_of(bwrap)))
+        said = _try_one(bwrap)
         if said is None:
             return None
         return (
@@ -94,20 +87,31 @@ class BubblewrapTarget(LocalProcessTarget):
 
     @staticmethod
     def describe_limits() -> str:
-        """How the limits of an attempt are kept here, for a person."""
-        sizes = "bounded" if "--size" in options_of(shutil.which("bwrap") or "") else "not bounded"
-        places = find_places()
-        kernel = f"by the kernel's cgroups: {', '.join(places)}" if places else "not by cgroups"
-        return (
-            "wall time, silence, memory and the number of processes are measured and enforced by "
-            f"the attempt's own watcher, once or twice a second, and {kernel}; "
-            f"/dev/shm is {sizes}; processor time is not limited, and every "
-            "GPU's device is visible to an attempt that has one"
+        """The same for a person, one line for each subject."""
+        said = bubblewrap_promises(find_places())
+        return "\n".join(f"{what}: {by.words} ({by.kept_by})" for what, by in said.items())
+
+
+def _try_one(bwrap: str) -> str | None:
+    """Run nothing in a sandbox; what went wrong, None when nothing did."""
+    judge = seccomp.filter_here()
+    with tempfile.TemporaryFile() as file:
+        file.write(judge or b"")
+        file.seek(0)
+        probe = Enclosure(
+            argv=("/bin/sh", "-c", ":"),
+            cwd="/",
+            environment={},
+            links=system_links(),
+            read_only=system_mounts(network=False),
+            shared_memory_bytes=SHARED_MEMORY_BYTES,
+            filter_fd=None if judge is None else file.fileno(),
         )
+        return _run_briefly(bwrap_argv(bwrap, probe, has=options_of(bwrap)), file.fileno())
 
 
-def _run_briefly(argv: tuple[str, ...]) -> str | None:
-    """What went wrong; None when it succeeded."""
+def _run_briefly(argv: tuple[str, ...], kept: int) -> str | None:
+    """What went wrong; None when it succeeded. It has the descriptor `kept`."""
     try:
         done = subprocess.run(
             argv,
@@ -115,6 +119,7 @@ def _run_briefly(argv: tuple[str, ...]) -> str | None:
             timeout=_PROBE_PATIENCE_S,
             check=False,
             stdin=subprocess.DEVNULL,
+            pass_fds=(kept,),
             env={"PATH": layout.CLEAN_PATH},
         )
     except (OSError, subprocess.SubprocessError) as error:

@@ -31,6 +31,8 @@ class Enclosure:
     shared_memory_bytes: int
     """Of /dev/shm, where bubblewrap can limit it."""
     status_fd: int | None = None
+    filter_fd: int | None = None
+    """On which bubblewrap finds a program that judges calls to the kernel; see targets.seccomp."""
 
 
 def bwrap_argv(bwrap: str, enclosure: Enclosure, *, has: frozenset[str]) -> tuple[str, ...]:
@@ -62,12 +64,13 @@ def bwrap_argv(bwrap: str, enclosure: Enclosure, *, has: frozenset[str]) -> tupl
 def _isolation(enclosure: Enclosure, has: frozenset[str]) -> tuple[str, ...]:
     network = ("--share-net",) if enclosure.enter else ()
     nested = ("--disable-userns",) if "--disable-userns" in has else ()
-    status = enclosure.status_fd
+    status, judge = enclosure.status_fd, enclosure.filter_fd
     return (
         *("--unshare-all", "--unshare-user", *network, *nested),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
         *("--uid", str(USER), "--gid", str(USER), "--hostname", HOST_NAME),
         *(() if status is None else ("--json-status-fd", str(status))),
+        *(() if judge is None else ("--seccomp", str(judge))),
     )
 
 

@@ -1,29 +1,43 @@
-"""Memory and process limits kept by the kernel, where this machine lets ARL make control groups.
+"""Limits on memory, processes and processor time kept by the kernel, where this machine lets ARL
+make control groups.
 
-Standard library only. Both layouts are known: one hierarchy for all (v2), or one each for
-`memory` and `pids` (v1). Whatever cannot be set up is left to the watchdog, which samples.
+Standard library only. Both layouts are known: one hierarchy for all (v2), or one for each
+controller (v1). Memory and processes that cannot be limited here are left to the watchdog, which
+samples them; processor time then is not limited at all.
 """
 
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from targets import layout
 
 _ROOT: Final = "/sys/fs/cgroup"
+_OWN: Final = "/proc/self/cgroup"
 _PARENT: Final = "arl"
-_LIMITS: Final = {
-    "memory": ("memory.max", "memory.limit_in_bytes"),
-    "pids": ("pids.max", "pids.max"),
+_PERIOD_US: Final = 100_000
+"""In which a group may use its share of processor time."""
+_SHORTEST_US: Final = 1000
+_LIMITS: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
+    "memory": (
+        {"memory.max": "{}", "memory.swap.max": "0"},
+        {"memory.limit_in_bytes": "{}"},
+    ),
+    "pids": ({"pids.max": "{}"}, {"pids.max": "{}"}),
+    "cpu": (
+        {"cpu.max": f"{{}} {_PERIOD_US}"},
+        {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": "{}"},
+    ),
 }
-"""By controller: the file of its limit in v2 and in v1."""
-_SWAP: Final = ("memory.swap.max", "0")
+"""By controller: the files of its limit and what they say, in v2 and in v1."""
 _KILLS: Final = ("memory.events", "memory.oom_control")
 """Files with a line `oom_kill <number>`, in v2 and in v1."""
 _REMOVE_TRIES: Final = 50
 _REMOVE_RETRY_S: Final = 0.01
+_MAKE_TRIES: Final = 5
 
 Group = tuple[str, Mapping[str, str]]
 """A directory, and what to write into its files."""
@@ -31,32 +45,49 @@ Places = Mapping[str, str]
 """Controller to the directory below which groups are made."""
 
 
-def find_places(root: str = _ROOT) -> dict[str, str]:
-    """Where groups with limits can be made, by controller; empty where this is not allowed."""
+def find_places(root: str = _ROOT, own: str = _OWN) -> dict[str, str]:
+    """Where groups with limits can be made, by controller; empty where this is not allowed.
+    `own` tells which groups this process is in."""
     found = {}
     for controller in _LIMITS:
-        place = _unified_place(root, controller) or _own_place(root, controller)
+        place = _unified_place(root, own, controller) or _own_place(root, own, controller)
         if place is not None:
             found[controller] = place
     return found
 
 
-def _unified_place(root: str, controller: str) -> str | None:
-    """Below a group of ours at the top, whose members may be limited."""
-    parent = f"{root}/{_PARENT}"
-    if controller not in _read(f"{root}/cgroup.subtree_control").split():
-        return None
-    try:
-        os.makedirs(parent, exist_ok=True)
-        _write(f"{parent}/cgroup.subtree_control", f"+{controller}")
-    except OSError:
-        return None
-    return parent
+def _unified_place(root: str, own: str, controller: str) -> str | None:
+    """A group of ours whose members may be limited: at the top, else in the nearest group around
+    this process that its user was given (as systemd gives one to each user)."""
+    for around in (root, *_groups_around(root, own)):
+        parent = f"{around}/{_PARENT}"
+        if controller not in _read(f"{around}/cgroup.subtree_control").split():
+            continue
+        if around != root and not os.access(f"{around}/cgroup.procs", os.W_OK):
+            continue  # nobody could be moved there
+        try:
+            os.makedirs(parent, exist_ok=True)
+            _write(f"{parent}/cgroup.subtree_control", f"+{controller}")
+        except OSError:
+            continue
+        finally:
+            _remove_empty(parent)
+        return parent
+    return None
 
 
-def _own_place(root: str, controller: str) -> str | None:
+def _groups_around(root: str, own: str) -> Iterator[str]:
+    """From the parent of the group that this process is in up to below the top."""
+    for line in _read(own).splitlines():
+        number, _, path = line.split(":", 2)
+        if number == "0":
+            while (path := os.path.dirname(path)) not in ("/", ""):
+                yield f"{root}{path}"
+
+
+def _own_place(root: str, own: str, controller: str) -> str | None:
     """Below the group that this process is in, so that limits set on it hold as well."""
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in _read(own).splitlines():
         _, controllers, path = line.split(":", 2)
         parent = f"{root}/{controller}{path.rstrip('/')}"
         if controller in controllers.split(",") and os.access(f"{parent}/cgroup.procs", os.W_OK):
@@ -64,32 +95,60 @@ def _own_place(root: str, controller: str) -> str | None:
     return None
 
 
+def _is_unified(place: str) -> bool:
+    return os.path.basename(place) == _PARENT
+
+
 def plan_groups(
-    places: Places, name: str, *, memory_bytes: int | None, processes: int
+    places: Places,
+    name: str,
+    *,
+    memory_bytes: int | None,
+    processes: int,
+    cpus: float | None = None,
 ) -> list[Group]:
     """The groups for one attempt."""
-    wanted = {"memory": memory_bytes, "pids": processes}
+    quota_us = None if cpus is None else max(round(cpus * _PERIOD_US), _SHORTEST_US)
+    wanted = {"memory": memory_bytes, "pids": processes, "cpu": quota_us}
     groups: dict[str, dict[str, str]] = {}
     for controller, place in places.items():
         limit = wanted[controller]
         if limit is not None:
-            unified = place.endswith(f"/{_PARENT}")
-            file = _LIMITS[controller][0 if unified else 1]
-            groups.setdefault(f"{place}/{name}", {})[file] = str(limit)
-            if unified and controller == "memory":
-                groups[f"{place}/{name}"].update([_SWAP])
+            files = _LIMITS[controller][0 if _is_unified(place) else 1]
+            said = {file: text.format(limit) for file, text in files.items()}
+            groups.setdefault(f"{place}/{name}", {}).update(said)
     return [*groups.items()]
 
 
 def make_groups(groups: Sequence[Group]) -> None:
-    """Make them with their limits. One that cannot be made is left out."""
+    """Make them with their limits. What cannot be set is left out."""
     for path, files in groups:
-        try:
-            os.makedirs(path, exist_ok=True)
-            for name, value in files.items():
-                _write(f"{path}/{name}", value)
-        except OSError:
+        if not _make(path, {name.partition(".")[0] for name in files}):
             continue  # the watchdog samples what is not limited here
+        for name, value in files.items():
+            with suppress(OSError):
+                _write(f"{path}/{name}", value)
+
+
+def _make(path: str, controllers: set[str]) -> bool:
+    """Whether the group is there now."""
+    parent = os.path.dirname(path)
+    for _ in range(_MAKE_TRIES):
+        try:
+            if _is_unified(parent):
+                os.makedirs(parent, exist_ok=True)
+                _write(f"{parent}/cgroup.subtree_control", _all_of(controllers))
+            os.makedirs(path, exist_ok=True)
+            return True
+        except FileNotFoundError:
+            continue  # another ARL removed the empty parent just now
+        except OSError:
+            return False
+    return False
+
+
+def _all_of(controllers: set[str]) -> str:
+    return " ".join(f"+{controller}" for controller in sorted(controllers))
 
 
 def count_kills(groups: Sequence[Group]) -> int:
@@ -114,6 +173,14 @@ def remove_groups(groups: Sequence[Group]) -> None:
                 break
             except OSError:
                 time.sleep(_REMOVE_RETRY_S)
+        _remove_empty(os.path.dirname(path))
+
+
+def _remove_empty(parent: str) -> None:
+    """Delete our own group around others once there are none; any other is not ours."""
+    if _is_unified(parent):
+        with suppress(OSError):
+            os.rmdir(parent)
 
 
 def remove_groups_of(attempt: str) -> None:
@@ -133,10 +200,9 @@ def sweep_groups(places: Places, prefix: str) -> None:
         except OSError:
             continue
         for name in names:
-            try:
+            with suppress(OSError):  # an attempt is in it
                 os.rmdir(f"{place}/{name}")
-            except OSError:
-                continue  # an attempt is in it
+        _remove_empty(place)
 
 
 def joining(groups: Sequence[Group], argv: Sequence[str]) -> list[str]:

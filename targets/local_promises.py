@@ -70,9 +70,7 @@ _SHUT: Final[Promises] = {
     Subject.OTHER_PROCESSES: Promise(_KERNEL, "a process namespace of its own"),
     Subject.PRIVATE_SCRATCH: Promise(_KERNEL, "/tmp and HOME are directories of the attempt"),
     Subject.CLOCK: Promise(_KERNEL, "it has no capabilities, and a user namespace of its own"),
-    Subject.GPUS: Promise(
-        _NO, "without a GPU it has no device of one; with one it has the devices of all"
-    ),
+    Subject.GPUS: Promise(_KERNEL, "the device files of those granted are there, and no other"),
 }
 
 
@@ -99,5 +97,9 @@ def bubblewrap_promises(places: Mapping[str, str]) -> Promises:
             _KERNEL,
             f"counted once a second, and ended above {MAX_PROCESSES}; a control group in "
             f"{places['pids']} stops it at twice that",
+        )
+    if "cpu" in places:
+        kept[Subject.CPUS] = Promise(
+            _KERNEL, f"a quota in each tenth of a second, by a control group in {places['cpu']}"
         )
     return kept

@@ -1,9 +1,9 @@
 """What a program finds inside bubblewrap: the launch file of an attempt, made to run there."""
 
 import functools
-import glob
 import hashlib
 import os
+import secrets
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from inner_trials import contract
 from ledger.errors import InvalidInput
-from targets import attempt_files, egress, layout
+from targets import attempt_files, egress, gpus, layout, seccomp
 from targets.attempt_files import Side, write_file
 from targets.bubblewrap_argv import HOST_NAME, OPTIONAL, USER, Enclosure, bwrap_argv
 from targets.cgroups import find_places, joining, plan_groups, sweep_groups
@@ -40,7 +40,10 @@ _KERNEL: Final = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi
 the sandbox of an ARL that root runs the program still is root to the kernel."""
 _HIDDEN: Final = tuple(
     f"/proc/{name}"
-    for name in ("kcore", "kallsyms", "keys", "iomem", "kpagecgroup", "kpagecount", "kpageflags")
+    for name in (
+        *("kcore", "kallsyms", "keys", "iomem", "kpagecgroup", "kpagecount", "kpageflags"),
+        *("timer_list", "timer_stats", "latency_stats", "sched_debug"),
+    )
 )
 """Of the kernel's insides, which root may read."""
 _CERTIFICATES: Final = (
@@ -54,7 +57,6 @@ _ETC: Final = {
     "group": f"{HOST_NAME}:x:{USER}:\n",
     "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n",
 }
-_GPU_DEVICES: Final = "/dev/nvidia*"
 
 
 def _bwrap() -> str:
@@ -92,9 +94,12 @@ class Sandbox:
     place = PLACE
     parts = (TMP, SIGNS)
 
-    def __init__(self, root: str, open_ranges: Sequence[str] = ()) -> None:
-        """`open_ranges`: see targets.egress.lay_out."""
+    def __init__(
+        self, root: str, open_ranges: Sequence[str] = (), *, driver: str = gpus.DRIVER
+    ) -> None:
+        """`open_ranges`: see targets.egress.lay_out; `driver`: where NVIDIA's says what it has."""
         self._root = root
+        self._gpus = gpus.find_gpus(driver)
         self.open_ranges = open_ranges
         self._groups = find_places()
         self._prefix = f"arl-{hashlib.sha256(root.encode()).hexdigest()[:8]}-"
@@ -125,6 +130,8 @@ class Sandbox:
         environment = dict(found["env"])
         if contract.STOP in environment:
             environment[contract.STOP] = f"{PLACE}/{SIGNS}/{layout.STOP}"
+        granted = gpus.pick_gpus(side.limits.gpu_ids, self._gpus) if side.limits.gpu_ids else []
+        environment["CUDA_VISIBLE_DEVICES"] = gpus.visible_devices(granted)
         enclosure = Enclosure(
             argv=tuple(found["argv"]),
             cwd=found["cwd"],
@@ -132,24 +139,40 @@ class Sandbox:
             links=system_links(),
             read_only=self._read_only(found["argv"][0], side),
             writable=_writable(side),
-            devices=tuple(sorted(glob.glob(_GPU_DEVICES))) if side.limits.gpu_ids else (),
+            devices=gpus.device_files(granted),
             enter=egress.enter_argv(f"{side.directory}/{layout.EGRESS}") if side.network else (),
             shared_memory_bytes=side.limits.memory_bytes or SHARED_MEMORY_BYTES,
             status_fd=None if side.is_answerer else layout.STATUS_FD,
+            filter_fd=None if self._filter() is None else seccomp.DESCRIPTOR,
         )
         groups = plan_groups(
             self._groups,
             self._prefix + attempt,
             memory_bytes=side.limits.memory_bytes,
             processes=_PROCESS_ROOM * attempt_files.MAX_PROCESSES,
+            cpus=side.limits.cpus if side.limits.cpus < (os.cpu_count() or 1) else None,
         )
         return {
             "argv": joining(groups, bwrap_argv(started, enclosure, has=options_of(bwrap))),
             "cgroups": groups,
+            "opens": [] if self._filter() is None else [[seccomp.DESCRIPTOR, self._filter()]],
             "missing": False,
             "cwd": "/",
             "env": {"PATH": layout.CLEAN_PATH, contract.ATTEMPT: attempt},
         }
+
+    def _filter(self) -> str | None:
+        """Where the program that judges calls to the kernel is; None where there is none."""
+        code = seccomp.filter_here()
+        if code is None:
+            return None
+        path = f"{self._root}/seccomp-{hashlib.sha256(code).hexdigest()[:16]}"
+        if not os.path.exists(path):
+            with disk_errors(f"making {path}"):
+                beside = f"{path}.{secrets.token_hex(4)}"
+                write_file(beside, code)
+                os.rename(beside, path)
+        return path
 
     def _read_only(self, executable: str, side: Side) -> dict[str, str]:
         at, of = PLACE, side.directory

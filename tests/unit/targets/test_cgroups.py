@@ -26,11 +26,10 @@ def test_the_unified_hierarchy_is_used_where_it_hands_out_both_controllers(
 ) -> None:
     root = unified(tmp_path)
     places = find_places(str(root))
-    assert places == {"memory": f"{root}/arl", "pids": f"{root}/arl"}
-    groups = plan_groups(places, "a", memory_bytes=4096, processes=7)
-    assert groups == [
-        (f"{root}/arl/a", {"memory.max": "4096", "memory.swap.max": "0", "pids.max": "7"})
-    ]
+    assert places == dict.fromkeys(("memory", "pids", "cpu"), f"{root}/arl")
+    groups = plan_groups(places, "a", memory_bytes=4096, processes=7, cpus=1.5)
+    memory = {"memory.max": "4096", "memory.swap.max": "0"}
+    assert groups == [(f"{root}/arl/a", {**memory, "pids.max": "7", "cpu.max": "150000 100000"})]
 
 
 def test_the_old_hierarchies_are_used_below_the_group_this_process_is_in(
@@ -38,7 +37,7 @@ def test_the_old_hierarchies_are_used_below_the_group_this_process_is_in(
 ) -> None:
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
-        for controller in {"memory", "pids"} & set(controllers.split(",")):
+        for controller in {"memory", "pids", "cpu"} & set(controllers.split(",")):
             (tmp_path / f"{controller}{path}").mkdir(parents=True, exist_ok=True)
             (tmp_path / f"{controller}{path}" / "cgroup.procs").touch()
     for controller, place in find_places(str(tmp_path)).items():
@@ -49,6 +48,62 @@ def test_the_old_hierarchies_are_used_below_the_group_this_process_is_in(
         ("/p/a", {"pids.max": "7"}),
     ]
     assert plan_groups(old, "a", memory_bytes=None, processes=7) == [("/p/a", {"pids.max": "7"})]
+    assert plan_groups({"cpu": "/c"}, "a", memory_bytes=None, processes=7, cpus=0.5) == [
+        ("/c/a", {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"})
+    ]
+    tiny = plan_groups({"cpu": "/c"}, "a", memory_bytes=None, processes=7, cpus=0.001)
+    assert tiny[0][1]["cpu.cfs_quota_us"] == "1000", "the kernel takes no less"
+
+
+def delegated(tmp_path: Path) -> tuple[Path, Path]:
+    """As systemd gives a user its own part of the hierarchy; and what tells where one is."""
+    root, user = tmp_path / "cgroup", tmp_path / "cgroup" / "user.slice" / "user@7.service"
+    session = user / "app.slice" / "terminal.scope"
+    session.mkdir(parents=True)
+    for place in (root, root / "user.slice", user, user / "app.slice", session):
+        (place / "cgroup.subtree_control").write_text("")
+        (place / "cgroup.procs").touch()
+    (user / "cgroup.subtree_control").write_text("memory pids\n")
+    own = tmp_path / "own"
+    own.write_text("0::/user.slice/user@7.service/app.slice/terminal.scope\n")
+    return root, own
+
+
+def test_the_nearest_group_that_a_user_was_given_is_used(tmp_path: Path) -> None:
+    root, own = delegated(tmp_path)
+    ours = f"{root}/user.slice/user@7.service/arl"
+    assert find_places(str(root), str(own)) == {"memory": ours, "pids": ours}
+
+
+def test_a_group_that_nobody_may_be_moved_into_is_not_used(tmp_path: Path) -> None:
+    root, own = delegated(tmp_path)
+    (root / "user.slice" / "user@7.service" / "cgroup.procs").unlink()
+    assert find_places(str(root), str(own)) == {}
+
+
+def test_our_own_group_around_the_others_is_made_when_needed_and_goes_with_the_last(
+    tmp_path: Path,
+) -> None:
+    parent = tmp_path / "arl"
+    group: Group = (f"{parent}/a", {"pids.max": "7", "cpu.max": "1 2"})
+    make_groups([group])
+    assert (parent / "cgroup.subtree_control").read_text() == "+cpu +pids"
+    assert (parent / "a" / "cpu.max").read_text() == "1 2"
+    for file in [*(parent / "a").iterdir(), parent / "cgroup.subtree_control"]:
+        file.unlink()  # a real group's files go with it
+    (parent / "b").mkdir()
+    remove_groups([group])
+    assert parent.exists(), "another attempt's is in it"
+    (parent / "b").rmdir()
+    remove_groups([group])
+    assert not parent.exists()
+    assert tmp_path.exists()
+
+
+def test_a_limit_that_cannot_be_set_keeps_no_other_from_being_set(tmp_path: Path) -> None:
+    (tmp_path / "a" / "memory.swap.max").mkdir(parents=True)
+    make_groups([(f"{tmp_path}/a", {"memory.swap.max": "0", "pids.max": "7"})])
+    assert (tmp_path / "a" / "pids.max").read_text() == "7"
 
 
 def test_nothing_is_planned_where_nothing_may_be_made(tmp_path: Path) -> None:
