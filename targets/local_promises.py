@@ -62,7 +62,9 @@ _OPEN: Final[Promises] = {
 
 _SHUT: Final[Promises] = {
     Subject.NETWORK: Promise(_KERNEL, "a network namespace of its own, with loopback alone"),
-    Subject.EGRESS: Promise(_NO, "with egress it has this machine's network"),
+    Subject.EGRESS: Promise(
+        _KERNEL, "its own network leads to a proxy alone, which passes on the hosts listed"
+    ),
     Subject.HOST_FILES: Promise(
         _KERNEL, "a mount namespace with the system's programs, its interpreter and its own files"
     ),

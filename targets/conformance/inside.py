@@ -156,6 +156,32 @@ if interfaces in ([], ["lo"]) and not routes:  # a question could go nowhere but
 tell(interfaces=interfaces, routes=len(routes), reached=reached, resolved=resolved)
 """
 
+EGRESS: Final = f"""{_TELL}
+import socket
+from urllib.parse import urlsplit
+proxy = urlsplit(os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY") or "")
+here = "127.0.0.1:" + os.environ["PORT4"]
+passed = []
+def ask(host):
+    with socket.create_connection((proxy.hostname, proxy.port), timeout=5) as s:
+        s.settimeout(5)
+        s.sendall(("CONNECT %s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" % (host, host)).encode())
+        answer = s.recv(4096).split(b" ")
+        if len(answer) > 1 and answer[1][:1] == b"2":
+            passed.append(host)
+            s.sendall(os.environ["WORD"].encode())
+if proxy.hostname:
+    for host in (os.environ["UNLISTED"], here):
+        try: ask(host)
+        except OSError: pass
+try:
+    with socket.create_connection(("127.0.0.1", int(os.environ["PORT4"])), timeout=2) as s:
+        s.sendall(os.environ["WORD"].encode())
+except OSError: pass
+tell(proxy=bool(proxy.hostname), passed=passed)
+"""
+"""Asks its proxy for a name that no list has and for this machine; nothing of it gets out."""
+
 READS: Final = f"""{_TELL}
 canary, word = os.environ["CANARY"], os.environ["PART"]  # the word is put together here
 word = word + "-" + os.environ["OTHER_PART"]

@@ -4,11 +4,17 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
+from ledger.errors import TargetUnavailable
 from targets.conformance import canaries, inside
 from targets.conformance.stage import Stage
 from targets.conformance.told import number, texts
 from targets.conformance.verdicts import Check, Judged, Unchecked, judged
 from targets.promises import Subject
+
+LISTED: Final = "listed.invalid:443"
+"""The attempt may reach it, and does not try."""
+UNLISTED: Final = "unlisted.invalid"
+"""Refused by name, so nobody is asked where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,50 @@ def _names(stage: Stage) -> Judged:
     return judged(judge_names(seen), "none is resolved")
 
 
+@dataclass(frozen=True, slots=True)
+class EgressSeen:
+    has_proxy: bool
+    passed: tuple[str, ...]
+    """What the proxy let through, as told by the program."""
+    reached: tuple[str, ...]
+    """Of this machine's own listeners."""
+    refusals: tuple[str, ...]
+    """Hosts recorded as asked for and refused."""
+
+
+def judge_egress(seen: EgressSeen) -> list[str]:
+    problems = []
+    if not seen.has_proxy:
+        problems.append("an attempt that may reach a host finds no proxy in its environment")
+    if seen.passed:
+        problems.append(f"its proxy passed on {', '.join(seen.passed)}, which are not listed")
+    if seen.reached:
+        problems.append(f"it reached this machine's listeners: {', '.join(seen.reached)}")
+    if seen.has_proxy and UNLISTED not in seen.refusals:
+        problems.append(f"the refused request for {UNLISTED} is not recorded")
+    return problems
+
+
+def _egress(stage: Stage) -> Judged:
+    listeners = canaries.Listeners(stage.setup.work, secrets.token_hex(6))
+    try:
+        more = {**listeners.environment(), "UNLISTED": f"{UNLISTED}:443"}
+        program = stage.python(inside.EGRESS, **more)
+        ended = stage.finish(stage.launch(stage.spec(program, egress=(LISTED,))))
+    except TargetUnavailable as reason:
+        raise Unchecked(str(reason)) from reason
+    finally:
+        listeners.close()
+    facts = stage.facts(ended)
+    seen = EgressSeen(
+        has_proxy=facts["proxy"] is True,
+        passed=texts(facts, "passed"),
+        reached=tuple(sorted(set(listeners.reached))),
+        refusals=tuple(request.host for request in ended.requests if not request.allowed),
+    )
+    return judged(judge_egress(seen), "an unlisted host and this machine are refused, recorded")
+
+
 CHECKS: Final = (
     Check(
         name="interfaces",
@@ -88,6 +138,12 @@ CHECKS: Final = (
         claim="servers on this machine's loopback and its sockets cannot be reached",
         run=_loopback,
         subjects=(Subject.NETWORK,),
+    ),
+    Check(
+        name="egress",
+        claim="with hosts listed, a proxy refuses every other and records that it was asked",
+        run=_egress,
+        subjects=(Subject.EGRESS,),
     ),
     Check(
         name="names",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ledger.records import IntermediateValue, Json
-from targets.protocol import Exit, Target
+from targets.protocol import Exit, NetworkRequest, Target
 
 
 class Shelf(Protocol):
@@ -50,5 +50,6 @@ class Ended:
     exit: Exit
     values: tuple[IntermediateValue, ...] = ()
     rejected: int = 0
+    requests: tuple[NetworkRequest, ...] = ()
     told_at: float = 0.0
     """When its end was told: wall clock of this machine."""

@@ -16,7 +16,7 @@ from targets import layout
 from targets.conformance.inside import FACTS
 from targets.conformance.setting import Cancelled, Ended, Setup
 from targets.conformance.verdicts import Unchecked
-from targets.protocol import AttemptSpec, ExitCause, Limits, Program, Target
+from targets.protocol import AttemptSpec, ExitCause, Limits, NetworkRequest, Program, Target
 
 PREFIX: Final = "arl-doctor-"
 """Of every attempt's name: a study's is `arl-` and the id of an attempt, which has no word."""
@@ -84,6 +84,7 @@ class Stage:
         inputs: Mapping[str, str] | None = None,
         answerer: Program | None = None,
         limits: Limits | None = None,
+        egress: tuple[str, ...] = (),
     ) -> AttemptSpec:
         """An attempt with a name of its own; a string is a shell script."""
         name = f"{PREFIX}{self.token}-{next(self._numbers)}"
@@ -96,6 +97,7 @@ class Stage:
             inputs=inputs or {},
             document={"format": 1, "kind": "doctor", "parameters": {}},
             limits=limits or Limits(timeout_s=PATIENCE_S, grace_s=0.5),
+            egress=egress,
             options=self.setup.options,
             answerer=answerer,
         )
@@ -125,12 +127,14 @@ class Stage:
         on = target or self.target
         started = time.monotonic()
         values: list[IntermediateValue] = []
+        requests: list[NetworkRequest] = []
         cursor, rejected = "", 0
         while time.monotonic() - started < PATIENCE_S:
             self.check_wanted()
             seen = on.observe(handle, cursor=cursor)
             told_at = time.time()
             values += seen.values
+            requests += seen.requests
             cursor, rejected = seen.cursor, rejected + seen.rejected
             if seen.exit is not None and not seen.more:
                 return Ended(
@@ -138,6 +142,7 @@ class Stage:
                     exit=seen.exit,
                     values=tuple(values),
                     rejected=rejected,
+                    requests=tuple(requests),
                     told_at=told_at,
                 )
             if not seen.more:

@@ -74,7 +74,7 @@ def test_a_target_that_lies_is_caught_by_the_check_for_it(
 
 def test_a_plain_process_that_calls_itself_a_sandbox_is_caught_everywhere(tmp_path: Path) -> None:
     checks = ["interfaces", "loopback", "files of the machine", "other processes", "scratch"]
-    checks += ["labels"]
+    checks += ["labels", "egress"]
     if os.geteuid() == 0:  # an ordinary user cannot write to the system either
         checks.append("read-only")
     found = failures(lying.Boastful, checks, tmp_path)

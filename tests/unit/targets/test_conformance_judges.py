@@ -46,6 +46,7 @@ FILL = limits.FillSeen(TOO_MUCH, 6 * MIB, refused=False, unharmed=False)
 LOG = "the head\n" + "x" * 40_000 + "the tail\n"
 SCORED = streams.ScoreSeen(b'{"x": 0.5}\n', SCORE_BYTES + 1, "none\nclosed\n", b"")
 SHUT = network.NetworkSeen(("lo",), 0, (), "")
+LISTED = network.EgressSeen(True, (), (), (network.UNLISTED,))
 HIDDEN = reach.ProcessesSeen(seen=0, secrets=0, signalled=False, alive=True, processes=2)
 EMPTY = reach.ScratchSeen((), (), ())
 GONE = trees.TreeSeen(ExitCause.EXITED, 0, tuple((name, -0.2) for name in trees.BEATS), ())
@@ -85,6 +86,7 @@ GOOD: list[tuple[Judge, tuple[Any, ...]]] = [
     (network.judge_interfaces, (replace(SHUT, interfaces=()),)),
     (network.judge_loopback, (SHUT,)),
     (network.judge_names, (SHUT,)),
+    (network.judge_egress, (LISTED,)),
     (reach.judge_host_files, ((), ())),
     (reach.judge_other_processes, (HIDDEN,)),
     (reach.judge_environment, (ENVIRONMENT, "the secret")),
@@ -173,6 +175,10 @@ BAD: list[tuple[Judge, tuple[Any, ...], str]] = [
     (network.judge_interfaces, (replace(SHUT, routes=1),), "1 routes"),
     (network.judge_loopback, (replace(SHUT, reached=("udp",)),), "udp"),
     (network.judge_names, (replace(SHUT, resolved="192.0.2.1"),), "192.0.2.1"),
+    (network.judge_egress, (replace(LISTED, has_proxy=False),), "finds no proxy"),
+    (network.judge_egress, (replace(LISTED, passed=("127.0.0.1:1",)),), "passed on 127.0.0.1:1"),
+    (network.judge_egress, (replace(LISTED, reached=("127.0.0.1",)),), "listeners: 127.0.0.1"),
+    (network.judge_egress, (replace(LISTED, refusals=()),), "is not recorded"),
     (reach.judge_host_files, (("/proc/9/root/x",), ()), "/proc/9/root/x"),
     (reach.judge_host_files, ((), ("/srv/arl",)), "can list ARL's own directory /srv/arl"),
     (reach.judge_other_processes, (replace(HIDDEN, seen=1),), "sees a process"),
