@@ -217,6 +217,27 @@ class ValuesReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRequested:
+    """What an attempt asked of the network, as its proxy saw it: allowed and refused."""
+
+    kind: ClassVar[str] = "network_requested"
+    attempt_id: str
+    trial_id: str | None
+    """None: it prepares the study."""
+    sequence: int
+    """Batches of one attempt count from 0."""
+    count: int
+    refused: int
+    sent_bytes: int
+    received_bytes: int
+    digest: str
+    """sha256 of the canonical JSON of the requests, also where those are not kept."""
+    requests: tuple[Mapping[str, Json], ...]
+    """Each with at, method, host, port, allowed, detail, sent and received. Empty: the attempt
+    made so many that from here on they are only counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptExited:
     kind: ClassVar[str] = "attempt_exited"
     attempt_id: str
@@ -396,6 +417,7 @@ Entry: TypeAlias = (
     | AttemptLaunching
     | AttemptStarted
     | ValuesReported
+    | NetworkRequested
     | AttemptExited
     | AttemptEnded
     | ArtifactRecorded

@@ -21,6 +21,7 @@ from ledger.entries import (
     ModelCalled,
     ModelCallsReserved,
     ModelCallsSettled,
+    NetworkRequested,
     ProposalsMade,
     StudyMoved,
     TrialDecided,
@@ -39,6 +40,7 @@ from ledger.project_attempts import (
     project_values,
 )
 from ledger.project_model_calls import project_called, project_reserved, project_settled
+from ledger.project_network import project_requests
 from ledger.project_studies import (
     project_budget,
     project_command,
@@ -86,6 +88,7 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     AttemptLaunching: project_launch,
     AttemptStarted: project_start,
     ValuesReported: project_values,
+    NetworkRequested: project_requests,
     AttemptExited: project_exit,
     AttemptEnded: project_ended_attempt,
     ArtifactRecorded: project_artifact,

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from controller.cli.network import network_document
 from controller.cli.text import iso
 from ledger import reads, summaries
 from ledger.database import ReadSession
@@ -47,6 +48,7 @@ def study_document(session: ReadSession, study: Study) -> dict[str, Json]:
         "promotion": _promotion(session, study),
         "counts": counts(summaries.count_outcomes(session, study.id)),
         "budgets": budgets_document(reads.load_budgets(session, study.id).values()),
+        "network": network_document(session, study),
         "timings": {
             "submitted_at": iso(study.created_at),
             "first_attempt_started_at": iso(starts.attempt),

@@ -2,6 +2,7 @@
 
 from controller.cli import documents as d
 from controller.cli.log_text import find_log_tail, log_reader
+from controller.cli.network import network_document, print_network
 from controller.cli.output import console, print_json, table
 from controller.cli.text import clipped, duration, iso, number, params, plain, size
 from ledger import reads, summaries
@@ -14,15 +15,18 @@ TAIL_BYTES = 2000
 def print_trial(ledger: Ledger, session: ReadSession, trial_id: str, *, as_json: bool) -> None:
     """A trial, its attempts with the ends of their logs, its scores and its decision."""
     detail = reads.get_trial(session, trial_id)
+    study = reads.get_study(session, detail.trial.study_id)
     tails = _tails(detail)
     if as_json:
         document = d.detail_document(detail)
+        document["network"] = network_document(session, study, trial_id)
         document["log_tails"] = dict(tails)
         print_json(document)
         return
     _print_facts(detail)
     _print_attempts(detail, tails)
     _print_scores(detail)
+    print_network(session, study, trial_id)
 
 
 def _tails(detail: reads.TrialDetail) -> dict[str, str]:

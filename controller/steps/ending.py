@@ -1,6 +1,7 @@
 """Ends a study before its time: nothing of it runs afterwards, and everything says why."""
 
 from controller.steps.context import StepContext
+from controller.steps.requests import record_last_requests
 from ledger import entries as e
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 from targets.protocol import Target
@@ -15,6 +16,7 @@ def fail_study(ctx: StepContext, reason: Reason, detail: str) -> None:
 def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
     """Cancel every live attempt and trial; the processes are ended once that is committed."""
     for attempt in ctx.view.attempts():
+        record_last_requests(ctx, attempt)
         target, handle = ctx.target_of(attempt), attempt.handle or attempt.name
 
         def stop(target: Target = target, handle: str = handle) -> None:

@@ -21,6 +21,7 @@ from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
 from ledger.live import LiveState
+from ledger.network_reads import Recorded, recorded_requests
 from ledger.records import (
     ArtifactRole,
     Attempt,
@@ -173,8 +174,9 @@ def _load_live(session: ReadSession, view: StudyView, state: LiveState) -> None:
             view.live[trial.id].last_reported = reads.latest_value(session, trial.id, metric)
     for past in state.past_attempts:
         _count_past(view, past)
+    recorded = recorded_requests(session, view.study, {a.id for a in state.attempts})
     for attempt in state.attempts:
-        _attach(view, state, attempt)
+        _attach(view, state, attempt, recorded.get(attempt.id, Recorded()))
 
 
 def _live_trial(view: StudyView, state: LiveState, trial: Trial) -> LiveTrial:
@@ -234,7 +236,7 @@ def _count_past(view: StudyView, attempt: Attempt) -> None:
         trial.failures[whose] = trial.failures.get(whose, 0) + 1
 
 
-def _attach(view: StudyView, state: LiveState, attempt: Attempt) -> None:
+def _attach(view: StudyView, state: LiveState, attempt: Attempt, recorded: Recorded) -> None:
     live = LiveAttempt(
         id=attempt.id,
         trial_id=attempt.trial_id,
@@ -249,6 +251,9 @@ def _attach(view: StudyView, state: LiveState, attempt: Attempt) -> None:
         committed=True,
         skip_values=state.value_counts.get(attempt.id, 0),
         value_batches=state.value_batches.get(attempt.id, 0),
+        skip_requests=recorded.requests,
+        request_batches=recorded.batches,
+        requests_kept=recorded.requests,
     )
     if attempt.state is AttemptState.EXITED:
         live.exited = e.AttemptExited(

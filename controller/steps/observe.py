@@ -3,13 +3,14 @@
 from typing import Final
 
 from controller.steps.context import StepContext
+from controller.steps.requests import record_requests
 from controller.steps.view import LiveAttempt, LiveTrial
 from evaluator.pruning import CURVE_POINTS, decide_pruning, thin_curve
 from ledger import entries as e
 from ledger.digests import sha256_hex, values_json
 from ledger.records import AttemptKind, IntermediateValue, TrialKind
 from ledger.states import AttemptState
-from targets.protocol import Exit
+from targets.protocol import Exit, NetworkRequest
 
 MAX_READS: Final = 64
 """Observations of one attempt in one tick: a flood of reports must not hold up the others."""
@@ -28,17 +29,20 @@ def run(ctx: StepContext) -> None:
 def _observe(ctx: StepContext, attempt: LiveAttempt, handle: str) -> None:
     trial = ctx.view.live.get(attempt.trial_id or "")
     values: list[IntermediateValue] = []
+    requests: list[NetworkRequest] = []
     ended: Exit | None = None
     for _ in range(MAX_READS):
         seen = ctx.target_of(attempt).observe(handle, cursor=attempt.cursor)
         attempt.cursor = seen.cursor
         values.extend(seen.values)
+        requests.extend(seen.requests)
         ended = seen.exit
         if not seen.more:
             break
     else:
         ctx.news.add(handle)
         ended = None
+    record_requests(ctx, attempt, requests, ended=ended is not None)
     if trial is not None and attempt.kind is AttemptKind.TRAIN:
         _record_values(ctx, attempt, trial, values)
         if ended is None:

@@ -33,6 +33,7 @@ from ledger.states import (
     TrialState,
 )
 from proposers.registry import reads_scores
+from targets.protocol import NetworkRequest
 
 DURATIONS_KEPT: Final = 64
 
@@ -58,6 +59,13 @@ class LiveAttempt:
     skip_values: int = 0
     """Values already in the ledger that a re-read from the start will deliver again."""
     value_batches: int = 0
+    skip_requests: int = 0
+    """The same of network requests."""
+    request_batches: int = 0
+    requests_kept: int = 0
+    """Of those, how many the ledger has."""
+    requests_over: list[NetworkRequest] = field(default_factory=list)
+    """More than it takes one by one; counted when the attempt ends."""
     stop_asked: Reason | None = None
     drained: bool = False
 
