@@ -11,6 +11,7 @@ from controller.settings import Settings, read_secret
 from controller.spec.study import StudySpec, TargetSpec
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
+from targets.outbound_addresses import LOOPBACK
 from targets.protocol import Target
 from targets.registry import TARGETS, Place, problem_of
 
@@ -51,7 +52,19 @@ def place_of(
         host=settings.host,
         options=options,
         secrets={n: read_secret(n) for n in (options.get("secret"),) if n is not None},
+        operator=_operator_of(name, settings),
     )
+
+
+def _operator_of(name: str, settings: Settings) -> dict[str, str]:
+    """What the operator says about targets of that name, whatever a study's options are."""
+    if name != "http":
+        return {}
+    allowed = settings.http_allow_private
+    return {
+        "allow_private": LOOPBACK if allowed is None else allowed,
+        "trust_sandbox": settings.http_trust_sandbox,
+    }
 
 
 def settle_targets(spec: StudySpec, settings: Settings) -> tuple[StudySpec, str]:
@@ -86,15 +99,23 @@ def evaluator_target(spec: StudySpec) -> TargetSpec:
     return TargetSpec(name=chosen)
 
 
-def check_patches(spec: StudySpec, target: Target, settings: Settings) -> None:
-    """Refuse code that nobody has read where nothing holds it. Raises InvalidInput."""
-    if not spec.program.mutable or target.is_sandbox or settings.allow_unsandboxed_patches:
+def check_patches(
+    spec: StudySpec, training: Target, evaluating: Target, settings: Settings
+) -> None:
+    """Refuse code that nobody has read where nothing holds it: where it trains and, in `answers`
+    mode, where it answers. Raises InvalidInput."""
+    if not spec.program.mutable or settings.allow_unsandboxed_patches:
         return
-    raise InvalidInput(
-        f"target.name {spec.target.name!r}: program.mutable lets a model write code, and this "
-        "target does not hold it; write docker or bubblewrap (with ray: target.sandbox), or "
-        "let the operator set ARL_ALLOW_UNSANDBOXED_PATCHES=1"
-    )
+    places = {"target.name": training}
+    if spec.evaluator.mode == "answers":
+        places["evaluator.target"] = evaluating
+    for key, target in places.items():
+        if not target.is_sandbox:
+            raise InvalidInput(
+                f"{key} {target.name!r}: program.mutable lets a model write code, and this "
+                "target does not hold it; write docker or bubblewrap (with ray: target.sandbox), "
+                "or let the operator set ARL_ALLOW_UNSANDBOXED_PATCHES=1"
+            )
 
 
 def _best_here(settings: Settings, *, for_patches: bool) -> tuple[str, str]:

@@ -27,6 +27,11 @@ class Settings:
     """Of the engine that target docker uses; None: the usual socket of this machine."""
     auto_target: str | None = None
     """What target `auto` is here; None: the safest one that works."""
+    http_allow_private: str | None = None
+    """Which hosts with private addresses target http may reach: 1, 0 or a list. None: this
+    machine only, since who runs ARL here may name it."""
+    http_trust_sandbox: str = ""
+    """Which job services are believed that they sandbox attempts: 1 or a list of hosts."""
     allow_unsandboxed_patches: bool = False
     """Whether code that a model wrote may run where nothing holds it."""
 
@@ -38,7 +43,8 @@ class Settings:
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
-    ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST) and
+    ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
+    ARL_HTTP_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX and
     ARL_ALLOW_UNSANDBOXED_PATCHES. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
@@ -54,6 +60,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         disk_watermark_bytes=int(_number(env, "ARL_DISK_WATERMARK_BYTES", 64.0 * 1024 * 1024)),
         auto_target=env.get("ARL_TARGET") or None,
         docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
+        http_allow_private=env.get("ARL_HTTP_ALLOW_PRIVATE") or None,
+        http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
     )
 

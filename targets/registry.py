@@ -27,11 +27,40 @@ class Place:
     target's class."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """By the name that an option gives: never written anywhere."""
+    operator: Mapping[str, str] = field(default_factory=dict)
+    """What the operator's settings say about such targets, whichever one it is."""
+
+
+def _docker(place: Place) -> Target:
+    from targets.docker_container import DockerTarget
+
+    return DockerTarget(place.root, place.store, host=place.host, options=place.options)
+
+
+def _docker_problem(options: Mapping[str, str]) -> str | None:
+    from targets.docker_address import find_problem
+
+    return find_problem(options)
+
+
+def _http(place: Place) -> Target:
+    from targets.http_options import make_http_target
+
+    return make_http_target(place)
+
+
+def _ray(place: Place) -> Target:
+    from targets.ray_job import RayTarget
+
+    return RayTarget(place.root, place.store, options=place.options)
 
 
 TARGETS: Final[Mapping[str, Callable[[Place], Target]]] = {
     "bubblewrap": lambda place: BubblewrapTarget(place.root, place.store, host=place.host),
+    "docker": _docker,
+    "http": _http,
     "local": lambda place: LocalProcessTarget(place.root, place.store, host=place.host),
+    "ray": _ray,
 }
 
 
@@ -55,5 +84,5 @@ def problem_of(name: str, options: Mapping[str, str]) -> str | None:
 
 _PROBLEMS: Final[Mapping[str, Callable[[Mapping[str, str]], str | None]]] = {
     "bubblewrap": lambda options: BubblewrapTarget.is_available(),
-    "docker": lambda options: "this version does not know it",
+    "docker": _docker_problem,
 }

@@ -12,7 +12,7 @@ from targets.disk_errors import disk_errors
 from targets.protocol import AttemptSpec, Program
 from targets.spares import NOT_EMPTY, Spares, remove_tree
 
-__all__ = ["Sandbox", "Store", "Workspaces", "read_launch"]
+__all__ = ["Sandbox", "Store", "Workspaces", "check_names", "read_launch"]
 
 _BARE: Final = (layout.WORK, layout.OUTPUT, layout.HOME, layout.INPUTS)
 
@@ -36,7 +36,7 @@ class Workspaces:
 
         Raises InvalidInput, DiskFull, and what the store raises.
         """
-        _check_names(spec)
+        check_names(spec)
         final = f"{self._root}/{layout.ATTEMPTS}/{spec.name}"
         if os.path.lexists(final):
             if not self._is_stale(final):
@@ -74,7 +74,8 @@ class Workspaces:
         self._spares.clear()
 
 
-def _check_names(spec: AttemptSpec) -> None:
+def check_names(spec: AttemptSpec) -> None:
+    """Raises InvalidInput for names that are no plain file names, and places that are no input."""
     if not layout.is_name(spec.name):
         raise InvalidInput(f"attempt name {spec.name!r}: must be {layout.NAME_RULE}")
     mounts = {**spec.inputs, **spec.answerer_inputs}

@@ -5,7 +5,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from ledger.errors import Conflict, InvalidInput, UnknownName
 from ledger.records import AttemptKind
 from targets.protocol import ExitCause, Program, Target
 from targets.registry import TARGETS, Place, make_target
+from tests.http_runs import SECRET, SECRET_NAME, job_server
 from tests.target_runs import (
     attempt,
     end_supervisor,
@@ -35,10 +38,29 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ArtifactStore:
     return ArtifactStore(tmp_path_factory.mktemp("store"))
 
 
-SANDBOXED = [pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)]
+@contextmanager
+def service_for(name: str, base: Path) -> Iterator[dict[str, Any]]:
+    """What a target of that name needs besides a place: a running service, for some."""
+    if name != "http":
+        yield {}
+        return
+    with job_server(base / "service") as server:
+        yield {
+            "options": {"url": server.url, "secret": SECRET_NAME},
+            "secrets": {SECRET_NAME: SECRET},
+            "operator": {"allow_private": "1"},
+        }
 
 
-@pytest.fixture(params=[*sorted(set(TARGETS) - {"bubblewrap"}), *SANDBOXED], scope="module")
+SANDBOXED = [
+    pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+    pytest.param("docker", marks=pytest.mark.docker),
+]
+
+
+@pytest.fixture(
+    params=[*sorted(set(TARGETS) - {"bubblewrap", "docker"}), *SANDBOXED], scope="module"
+)
 def target(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -47,9 +69,12 @@ def target(
     if request.param == "bubblewrap":
         require_bubblewrap()
     root = tmp_path_factory.mktemp(request.param)
-    made = make_target(request.param, Place(root=root, store=store, host="here"))
-    yield made
-    made.close()
+    with service_for(request.param, root) as more:
+        if request.param == "docker":
+            more["options"] = {"engine": request.getfixturevalue("docker_engine").host}
+        made = make_target(request.param, Place(root=root, store=store, host="here", **more))
+        yield made
+        made.close()
     end_supervisor(root)
 
 
