@@ -100,7 +100,7 @@ def _entry(
 def _pinned(service: Service, spec: StudySpec) -> StudySpec:
     """The study with its images by digest: a tag may be another image tomorrow."""
     training = service.training_target(spec)
-    check_patches(spec, training, service.settings)
+    check_patches(spec, training, service.evaluating_target(spec), service.settings)
     image = training.pin(program_of(spec)).image
     evaluator = service.evaluating_target(spec).pin(evaluator_of(spec, ())).image
     return spec.model_copy(
