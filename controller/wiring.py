@@ -18,7 +18,8 @@ from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
 from ledger.errors import ArlError, Conflict
-from proposers.protocol import Proposer
+from ledger.search import Proposals
+from proposers.protocol import Closable, Proposer
 from proposers.registry import Setup, build_proposer, read_options
 from proposers.search_space import SearchSpace
 from targets.protocol import Target
@@ -29,6 +30,8 @@ log = logging.getLogger("arl.wiring")
 END_PATIENCE_S: Final = 15.0
 """How long a killed attempt may take to be gone before its files are left for later."""
 END_CHECK_S: Final = 0.05
+PROPOSING_THREADS: Final = 8
+"""Studies whose slow proposers think at the same time."""
 
 
 class Cleaner:
@@ -77,12 +80,15 @@ class Service:
     clock: Clock
     cleaner: Cleaner = field(default_factory=Cleaner)
     collecting: Jobs[Collected | Refused] = field(init=False)
+    proposing: Jobs[Proposals] = field(init=False)
     woken: threading.Event = field(default_factory=threading.Event)
     """Set by `interrupt`, for a worker that has no target to wait for."""
+    _proposers: dict[str, Proposer] = field(default_factory=dict)
     _targets: dict[Path, Target] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.collecting = Jobs(self.interrupt)
+        self.proposing = Jobs(self.interrupt, threads=PROPOSING_THREADS)
 
     def training_target(self, spec: StudySpec) -> Target:
         """Where a study's trials run. Raises UnknownName, InvalidInput."""
@@ -114,18 +120,35 @@ class Service:
     def space(self, spec: StudySpec) -> SearchSpace:
         return search_space(spec.space)
 
-    def proposer(self, spec: StudySpec) -> Proposer:
-        setup = Setup(
-            space=self.space(spec),
-            options=read_options(spec.proposer.name, spec.proposer.options),
-            mutable=spec.program.mutable,
-            required_calls=spec.program.required_calls,
-            read_secret=read_secret,
-        )
-        return build_proposer(spec.proposer.name, setup)
+    def proposer(self, study_id: str, spec: StudySpec) -> Proposer:
+        """The study's proposer, the same object until it is dismissed. Raises InvalidInput."""
+        if study_id not in self._proposers:
+            setup = Setup(
+                space=self.space(spec),
+                options=read_options(spec.proposer.name, spec.proposer.options),
+                mutable=spec.program.mutable,
+                required_calls=spec.program.required_calls,
+                read_secret=read_secret,
+            )
+            self._proposers[study_id] = build_proposer(spec.proposer.name, setup)
+        return self._proposers[study_id]
+
+    def dismiss_proposer(self, study_id: str) -> None:
+        """Let go of a study's proposer: it is driven elsewhere, or not at all."""
+        proposer: object = self._proposers.pop(study_id, None)
+        if isinstance(proposer, Closable):
+            proposer.close()
+
+    def brief(self, spec: StudySpec) -> str:
+        """The text that the study's program.brief was when it was submitted."""
+        digest = spec.program.brief
+        return "" if digest is None else self.store.read_bytes(digest).decode("utf-8", "replace")
 
     def close(self) -> None:
         """Let go of connections; attempts go on running."""
+        for study_id in list(self._proposers):
+            self.dismiss_proposer(study_id)
+        self.proposing.close()
         self.collecting.close()
         self.cleaner.close()
         for target in self._targets.values():

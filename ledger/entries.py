@@ -105,7 +105,18 @@ class ProposalsMade:
     watermark: int
     seed: int
     state_digest: str | None
+    retries: bool = False
+    """Whether it will be asked again although it gave less than it was asked for."""
     state: bytes | None = field(default=None, repr=False, metadata=_UNSEALED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposerWaits:
+    """The proposer cannot go on for now (an endpoint does not answer); with an empty detail it
+    goes on again. Trials under way are not held up."""
+
+    kind: ClassVar[str] = "proposer_waits"
+    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,6 +421,7 @@ Entry: TypeAlias = (
     | CommandApplied
     | BudgetChanged
     | ProposalsMade
+    | ProposerWaits
     | ModelCallsReserved
     | ModelCalled
     | ModelCallsSettled

@@ -14,6 +14,7 @@ from ledger.entries import (
     HoldoutUsed,
     InputsFrozen,
     ProposalsMade,
+    ProposerWaits,
     StudyMoved,
 )
 from ledger.errors import InvalidInput
@@ -52,6 +53,7 @@ _MOVES: Final = Statement(
     .order_by(_ENTRIES.c.seq.desc())
 )
 _FREEZE: Final = guarded_update(_TABLES["studies"], "inputs")
+_DETAIL: Final = guarded_update(_TABLES["studies"], "detail")
 _APPLY_COMMAND: Final = guarded_update(_TABLES["commands"], "state", "detail", state="pending")
 _KEEP_STATE: Final = Statement(
     text(
@@ -124,6 +126,10 @@ def project_command(entry: CommandApplied, to: Projection) -> None:
 
 def project_budget(entry: BudgetChanged, to: Projection) -> None:
     to.budgets.set_limit(entry.resource, entry.limit)
+
+
+def project_wait(entry: ProposerWaits, to: Projection) -> None:
+    to.add(_DETAIL, {"by_id": to.study_id, "detail": printable(entry.detail)}, to.study_id)
 
 
 def project_proposals(entry: ProposalsMade, to: Projection) -> None:

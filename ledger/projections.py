@@ -23,6 +23,7 @@ from ledger.entries import (
     ModelCallsSettled,
     NetworkRequested,
     ProposalsMade,
+    ProposerWaits,
     StudyMoved,
     TrialDecided,
     TrialEnded,
@@ -50,6 +51,7 @@ from ledger.project_studies import (
     project_inputs,
     project_move,
     project_proposals,
+    project_wait,
 )
 from ledger.project_trials import (
     project_decision,
@@ -73,6 +75,7 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     CommandApplied: project_command,
     BudgetChanged: project_budget,
     ProposalsMade: project_proposals,
+    ProposerWaits: project_wait,
     ModelCallsReserved: project_reserved,
     ModelCalled: project_called,
     ModelCallsSettled: project_settled,

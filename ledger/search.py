@@ -81,6 +81,10 @@ class History:
     """The candidate that the baseline trials ran."""
     baseline_params: Params = field(default_factory=dict)
     noise_floor: float = 0.0
+    best: float | None = None
+    """The best value so far that may be told: of any finished trial that breaks no constraint."""
+    is_released: bool = False
+    """Whether values are rounded and `best` is the Ladder's."""
     trials_left: int | None = None
     further: Sequence[Objective] = ()
     """Objectives beside the first, by which nothing is kept; multi-objective samplers use them."""
@@ -150,4 +154,6 @@ class Proposals:
     calls: Sequence[ModelCall] = ()
     """Requests to language models that it took."""
     retry_after_s: float | None = None
-    """Nothing was proposed now although the space is not exhausted: ask again after so long."""
+    """Fewer than asked for, although the space is not exhausted: ask again after so long."""
+    waits_for: str = ""
+    """With `retry_after_s`: what it waits for, in one line for a person."""

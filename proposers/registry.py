@@ -79,8 +79,8 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
         for details in error.errors(include_url=False):
             where = ".".join(str(part) for part in details["loc"])
             unknown = details["type"] == "extra_forbidden"
-            known_options = ", ".join(model.model_fields) or "no options"
-            yield where, f"{name} takes {known_options}" if unknown else details["msg"]
+            known_options = ", ".join(model.model_fields)
+            yield where, f"{name} takes only {known_options}" if unknown else details["msg"]
 
 
 def read_options(name: str, options: Mapping[str, object]) -> Options:

@@ -2,6 +2,7 @@
 `promote` and `decline`."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -104,20 +105,45 @@ def trial(
     params: Annotated[
         list[str] | None, typer.Option("--params", metavar="NAME=VALUE", help="the same")
     ] = None,
+    patch: Annotated[
+        Path | None,
+        typer.Option("--patch", metavar="FILE", help="a diff of program.mutable files"),
+    ] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option("--parent", metavar="CANDIDATE", help="whose source the patch changes"),
+    ] = None,
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> int:
-    """Try these parameters as the study's next trial. Values are read as in a study file: 1e-4 is
-    a number, true is true, anything else is text."""
+    """Try these parameters, or this patch, as the study's next trial.
+
+    Values are read as in a study file: 1e-4 is a number, true is true, anything else is text. With
+    a patch alone the parameters are the baseline's."""
     with service_opened() as service:
         study_id = study_id_of(service, study)
         with service.ledger.read() as session:
             spec = reads.get_study(session, study_id).spec
-        arguments: dict[str, Json] = {
-            "params": parse_params(spec, [*(params or []), *(pairs or [])])
-        }
+        given = [*(params or []), *(pairs or [])]
+        arguments: dict[str, Json] = {}
+        if given or patch is None:
+            arguments["params"] = parse_params(spec, given)
+        if patch is not None:
+            arguments["patch"] = _read_text(patch)
+        if parent is not None:
+            with service.ledger.read() as session:
+                arguments["parent_id"] = find_candidate(session, parent).id
         answer = ask(service, study_id, CommandVerb.ENQUEUE, arguments, wait=wait)
     return _print(answer, as_json=as_json)
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"--patch {plain(str(file))}: cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"--patch {plain(str(file))}: is no UTF-8 text: {error}") from error
 
 
 def replay(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False) -> int:

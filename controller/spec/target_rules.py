@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from controller.spec.egress_rules import held_to_the_list, listed_hosts
 from controller.spec.errors import Problem, shown
 from controller.spec.study import StudySpec
 
@@ -83,4 +84,6 @@ TARGET_RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("target",), _keys),
     (("target",), _resources),
     (("target", "evaluator"), _evaluator),
+    (("target",), listed_hosts),
+    (("target", "evaluator"), held_to_the_list),
 )

@@ -8,6 +8,7 @@ from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
 from controller.steps.ending import end_everything
 from controller.steps.propose import NewTrial, add_trial, cancel_waiting
+from controller.steps.sources import patched_source, source_of
 from controller.wiring import Service
 from ledger import entries as e
 from ledger import writes
@@ -30,6 +31,7 @@ from ledger.states import (
     Reason,
     StudyState,
 )
+from proposers.patches import PatchRefused
 from proposers.search_space import faults
 
 PAUSABLE: Final = frozenset(
@@ -183,7 +185,8 @@ def _new_limit(ctx: StepContext, name: str, value: object) -> tuple[Resource, fl
 
 
 def _enqueue(ctx: StepContext, command: Command) -> None:
-    """Arguments: `params`, a full set of parameters inside the space."""
+    """Arguments: `params`, a full set of parameters inside the space (default: the baseline's);
+    `patch`, a change of the mutable files of `parent_id` (default: the baseline)."""
     view = ctx.view
     if view.study.state not in (StudyState.RUNNING, StudyState.PAUSED):
         raise Conflict(
@@ -192,10 +195,16 @@ def _enqueue(ctx: StepContext, command: Command) -> None:
         )
     params = _checked_params(ctx, command)
     ctx.check_room(Resource.TRIALS, 1.0)
+    proposal = Proposal(
+        params=params,
+        patch=_optional_text(command, "patch"),
+        parent_id=_optional_text(command, "parent_id"),
+        rationale=f"asked for by {command.actor}",
+    )
     new = NewTrial(
         kind=TrialKind.SEARCH,
-        proposal=Proposal(params=params, rationale=f"asked for by {command.actor}"),
-        source_digest=view.baseline_source,
+        proposal=proposal,
+        source_digest=_patched(ctx, proposal),
         proposer="operator",
         seed=derive_seed(view.study.secret, "search", view.next_search),
         splits=(Split.SEARCH,),
@@ -203,8 +212,27 @@ def _enqueue(ctx: StepContext, command: Command) -> None:
     add_trial(ctx, new)
 
 
+def _patched(ctx: StepContext, proposal: Proposal) -> str | None:
+    source = source_of(ctx, proposal.parent_id)
+    if proposal.patch is None:
+        return source
+    if source is None or not ctx.view.spec.program.mutable:
+        raise InvalidInput("trial: patch: the study has no program.mutable, so nothing to patch")
+    try:
+        return patched_source(ctx, source, proposal.patch)
+    except PatchRefused as error:
+        raise InvalidInput(f"trial: patch: {error}") from None
+
+
+def _optional_text(command: Command, name: str) -> str | None:
+    value = command.arguments.get(name)
+    return None if value is None else str(value)
+
+
 def _checked_params(ctx: StepContext, command: Command) -> Params:
     given = command.arguments.get("params")
+    if given is None and ("patch" in command.arguments or not ctx.space):
+        return ctx.view.baseline_params
     if not isinstance(given, dict):
         raise InvalidInput(f"trial: params: {given!r}: must be name=value pairs")
     found = list(faults(ctx.space, given))

@@ -21,6 +21,7 @@ from ledger.database import Ledger
 from ledger.digests import candidate_digest
 from ledger.errors import BudgetExceeded
 from ledger.records import AttemptKind, BudgetLine, Params, Resource, Split
+from ledger.search import History, Price, Proposals
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
@@ -47,6 +48,18 @@ class Capacity:
 
 
 @dataclass(slots=True, kw_only=True)
+class Asked:
+    """One call of the proposer under way."""
+
+    history: History
+    count: int
+    watermark: int
+    price: Price
+    may_call: bool
+    """Whether what it reserves is committed."""
+
+
+@dataclass(slots=True, kw_only=True)
 class StepContext:
     """One study during one tick. Steps add entries; the driver commits them, then acts."""
 
@@ -65,6 +78,9 @@ class StepContext:
     clock: Clock
     capacity: Capacity
     collecting: Jobs[Collected | Refused]
+    proposing: Jobs[Proposals]
+    brief: str = ""
+    """The guidance of the study for language models."""
     release: Callable[[Target, str], None]
     """Deletes what an ended attempt left, in its own time."""
     active_since: float
@@ -80,6 +96,10 @@ class StepContext:
     lease_until: float = math.inf
     """Monotonic time from which on another worker may drive the study: nothing is started then."""
     prepare_retry_at: float = 0.0
+    propose_at: float = 0.0
+    """Monotonic time before which the proposer is not asked."""
+    asked: Asked | None = None
+    """The call of the proposer under way."""
 
     @property
     def owner(self) -> str:

@@ -52,8 +52,13 @@ def _budget_changed(view: StudyView, entry: e.BudgetChanged) -> None:
 
 def _proposals_made(view: StudyView, entry: e.ProposalsMade) -> None:
     view.proposer_state = entry.state
-    if entry.given < entry.asked:
+    if entry.given < entry.asked and not entry.retries:
         view.exhausted = True
+
+
+def _proposer_waits(view: StudyView, entry: e.ProposerWaits) -> None:
+    view.study = replace(view.study, detail=entry.detail)
+    view.proposer_waits = bool(entry.detail)
 
 
 def _model_calls_reserved(view: StudyView, entry: e.ModelCallsReserved) -> None:
@@ -211,6 +216,7 @@ _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
     e.InputsFrozen: _inputs_frozen,
     e.BudgetChanged: _budget_changed,
     e.ProposalsMade: _proposals_made,
+    e.ProposerWaits: _proposer_waits,
     e.ModelCallsReserved: _model_calls_reserved,
     e.ModelCalled: _model_called,
     e.ModelCallsSettled: _model_calls_settled,

@@ -6,16 +6,19 @@ from typing import Final
 from controller.decisions.budgets import may_admit
 from controller.decisions.slots import free_slots
 from controller.decisions.stopping import decide_stop
+from controller.steps.asking import OutOfModelBudget, ask_proposer
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
 from controller.steps.progress import read_progress
+from controller.steps.sources import patched_source, source_of
 from controller.steps.view import LiveTrial, StudyView
 from ledger import entries as e
-from ledger.digests import derive_seed, sha256_hex
+from ledger.digests import derive_seed, json_digest, sha256_hex
+from ledger.errors import NotFound
 from ledger.records import Split, TrialKind
 from ledger.search import Proposal
 from ledger.states import Reason, StudyState, TrialState
-from proposers.host import ask
+from proposers.patches import PatchRefused
 
 SPENT: Final = frozenset(
     {
@@ -113,45 +116,37 @@ def _propose_search(ctx: StepContext, slots: int) -> None:
     count = may_admit(
         slots, ctx.search_budgets(), view.spec, tuple(view.durations), ctx.active_s()
     )
-    if count <= 0 or view.exhausted:
+    if (count <= 0 and ctx.asked is None) or view.exhausted:
         return
-    history = view.history(ctx.noise_floor())
-    watermark = view.finish_seq
-    given = ask(
-        ctx.proposer,
-        history,
-        space=ctx.space,
-        count=count,
-        seed=view.study.seed,
-        state=view.proposer_state,
-    )
-    ctx.add(
-        e.ProposalsMade(
-            first_number=history.next_number,
-            asked=count,
-            given=len(given.items),
-            watermark=watermark,
-            seed=view.study.seed,
-            state_digest=None if given.state is None else sha256_hex(given.state),
-            state=given.state,
-        )
-    )
-    for proposal in given.items:
-        _admit_proposal(ctx, proposal, watermark)
+    try:
+        answer = ask_proposer(ctx, count)
+    except OutOfModelBudget as spent:
+        ctx.move(StudyState.DRAINING, spent.reason, str(spent))
+        return
+    if answer is not None:
+        for proposal in answer.proposals.items:
+            _admit_proposal(ctx, proposal, answer.watermark)
 
 
 def _admit_proposal(ctx: StepContext, proposal: Proposal, watermark: int) -> None:
+    """Make it a trial: one that runs, one that is served from what is known, or, when it can be
+    no candidate, one that failed for that reason without running anything."""
     view = ctx.view
+    source, defect, detail = _source_for(ctx, proposal)
     new = NewTrial(
         kind=TrialKind.SEARCH,
         proposal=proposal,
-        source_digest=view.baseline_source,
-        proposer=view.spec.proposer.name,
+        source_digest=source,
+        proposer=proposal.proposer or view.spec.proposer.name,
         seed=derive_seed(view.study.secret, "search", view.next_search),
         splits=(Split.SEARCH,),
         watermark=watermark,
+        defect=defect,
     )
     trial = add_trial(ctx, new)
+    if defect is not None:
+        ctx.end_trial(trial, TrialState.FAILED, defect, detail)
+        return
     known = view.candidates[trial.candidate_id]
     if known is not None and view.spec.duplicates == "serve":
         ctx.add(
@@ -162,6 +157,24 @@ def _admit_proposal(ctx: StepContext, proposal: Proposal, watermark: int) -> Non
                 finish_seq=view.finish_seq + 1,
             )
         )
+
+
+def _source_for(ctx: StepContext, proposal: Proposal) -> tuple[str | None, Reason | None, str]:
+    """The candidate's source tree, or why there is none."""
+    parent = ctx.view.baseline_source
+    try:
+        if proposal.patch is not None or proposal.parent_id is not None:
+            parent = source_of(ctx, proposal.parent_id)
+        if proposal.defect is not None:
+            return parent, proposal.defect, proposal.defect_detail
+        if proposal.patch is None:
+            return parent, None, ""
+        if parent is None:
+            return None, Reason.MALFORMED_PATCH, "the study has no program.source to patch"
+        return patched_source(ctx, parent, proposal.patch), None, ""
+    except (PatchRefused, NotFound) as error:
+        reason = error.reason if isinstance(error, PatchRefused) else Reason.MALFORMED_PATCH
+        return parent, reason, str(error)
 
 
 def trial_id_of(view: StudyView, number: int) -> str:
@@ -182,12 +195,16 @@ class NewTrial:
     """Trials finished when it was proposed; None: as of now."""
     family_id: str | None = None
     stage: str | None = None
+    defect: Reason | None = None
+    """Why it is no candidate: its digest covers the patch's text, as nothing else is known."""
 
 
 def add_trial(ctx: StepContext, new: NewTrial) -> LiveTrial:
     """Queue one trial of a candidate, whether new to the study or known."""
     view, proposal = ctx.view, new.proposal
     digest = ctx.candidate_digest(proposal.params, new.source_digest)
+    if new.defect is not None:
+        digest = json_digest([digest, new.defect, view.next_number, proposal.patch])
     candidate_id = ctx.candidate_id(digest)
     trial_id = trial_id_of(view, view.next_number)
     ctx.add(

@@ -182,10 +182,12 @@ def _with_digests(
     """The study file with every path of the program replaced by the digest of its content."""
     program = spec.program
     source = program.source
+    brief = None if program.brief is None else resolve(base, program.brief)
     return spec.model_copy(
         update={
             "program": program.model_copy(
                 update={
+                    "brief": None if brief is None else service.store.put_file(brief),
                     "source": None if source is None else _store(service, resolve(base, source)),
                     "base": inputs.get("base"),
                     "data": {name: inputs[name] for name in program.data},

@@ -187,6 +187,8 @@ class StudyView:
     """Of any search trial, kept or not."""
     proposer_state: bytes | None = None
     exhausted: bool = False
+    proposer_waits: bool = False
+    """Whether the study's detail says what its proposer waits for."""
     repeats: dict[str, list[float]] = field(default_factory=dict)
     """Search scores of candidates that were measured more than once (`duplicates: replicate`)."""
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=DURATIONS_KEPT))

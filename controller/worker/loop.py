@@ -197,6 +197,7 @@ class Worker:
     def _drop(self, study_id: str) -> None:
         """Forget a study without writing: it is someone else's, or the ledger is away."""
         driver = self._drivers.pop(study_id, None)
+        self._service.dismiss_proposer(study_id)
         for trial_id in driver.view.live if driver is not None else ():
             self._capacity.pool = self._capacity.pool.without(trial_id)
 

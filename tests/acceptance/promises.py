@@ -25,7 +25,6 @@ from ledger.states import ATTEMPT_TERMINAL, STUDY_TERMINAL, TRIAL_TERMINAL, Reas
 from ledger.verify import verify_ledger
 from proposers.host import ask
 from targets.layout import process_start
-from tests.acceptance.shell_study import target_named
 
 # --- each promise ----------------------------------------------------------------------------
 
@@ -78,8 +77,9 @@ def chain_broken(service: Service, *, artifacts: bool = True) -> Iterator[str]:
 def orphans(service: Service) -> Iterator[str]:
     """O: no process, attempt directory, half-written or half-deleted file is left."""
     home = service.settings.home
-    for found in target_named(service, "local").list_owned(service.ledger.id):
-        yield f"O: attempt {found.name} is still there (running: {found.running})"
+    for target in service.used_targets():
+        for found in target.list_owned(service.ledger.id):
+            yield f"O: attempt {found.name} is still there (running: {found.running})"
     for place in ("local/attempts", "artifacts/incoming"):
         for name in sorted(os.listdir(home / place)):
             yield f"O: {place}/{name} is left"
@@ -111,7 +111,7 @@ def not_reproduced(session: ReadSession, service: Service, study_id: str) -> Ite
     """R: a fresh proposer, given what each call had seen, proposes the same again."""
     study = reads.get_study(session, study_id)
     spec = parse_study(study.spec)
-    proposer, space = service.proposer(spec), service.space(spec)
+    proposer, space = service.proposer(study_id, spec), service.space(spec)
     entries = reads.list_entries(session, study_id, limit=1_000_000)
     state: bytes | None = None
     for position, entry in enumerate(entries):

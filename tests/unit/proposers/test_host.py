@@ -87,5 +87,5 @@ def test_an_unknown_proposer_lists_the_known_ones() -> None:
 
 
 def test_an_option_nobody_reads_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"proposer\.options\.depth: grid takes no options"):
+    with pytest.raises(InvalidInput, match=r"proposer\.options\.depth: grid takes only release"):
         read_options("grid", {"depth": 3})

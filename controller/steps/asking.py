@@ -1,0 +1,232 @@
+"""Asks the proposer: at once where that is quick, else beside the loop, its price reserved."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from controller.steps.context import Asked, StepContext
+from controller.steps.sources import source_reader
+from evaluator.release import next_best, rounded
+from ledger import entries as e
+from ledger.digests import json_digest, sha256_hex
+from ledger.errors import BudgetExceeded
+from ledger.records import Resource
+from ledger.search import FinishedTrial, History, ModelCall, Price, Proposals
+from ledger.states import Reason, TrialState
+from proposers.host import ask
+from proposers.protocol import PricedProposer
+from proposers.registry import Registered, find_proposer
+
+LOST: Final = "lost"
+"""Outcome of calls whose answer was lost with the worker that made them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    proposals: Proposals
+    watermark: int
+
+
+class OutOfModelBudget(Exception):
+    """The next call could pass a limit of the study's model budget."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def ask_proposer(ctx: StepContext, count: int) -> Answer | None:
+    """What the proposer gives, recorded with all it took; None while it thinks or waits.
+
+    Raises OutOfModelBudget, and what proposers.host.ask raises.
+    """
+    registered = find_proposer(ctx.view.spec.proposer.name)
+    if ctx.clock.monotonic() < ctx.propose_at:
+        return None
+    if ctx.asked is None:
+        _settle_lost(ctx)
+        ctx.asked = _begin(ctx, registered, count)
+    asked = ctx.asked
+    if not asked.may_call:
+        return None
+    given = _call(ctx, registered, asked)
+    if given is None:
+        return None
+    ctx.asked = None
+    _record(ctx, asked, given)
+    return Answer(proposals=given, watermark=asked.watermark)
+
+
+def _begin(ctx: StepContext, registered: Registered, count: int) -> Asked:
+    """Fix what the proposer is told, and set aside what it may cost."""
+    history = told(ctx, registered)
+    if registered.is_slow:  # the loop goes on changing the lists meanwhile
+        history = replace(
+            history, finished=tuple(history.finished), proposed=frozenset(history.proposed)
+        )
+    asked = Asked(
+        history=history,
+        count=count,
+        watermark=ctx.view.finish_seq,
+        price=Price(),
+        may_call=not registered.asks_models,
+    )
+    if registered.asks_models:
+        asked.price = cast(PricedProposer, ctx.proposer).price(history, count=count)
+        _reserve(ctx, asked)
+    return asked
+
+
+def _reserve(ctx: StepContext, asked: Asked) -> None:
+    amounts = (
+        (Resource.LLM_TOKENS, asked.price.tokens, Reason.BUDGET_LLM_TOKENS),
+        (Resource.LLM_COST_USD, asked.price.cost_usd, Reason.BUDGET_LLM_COST),
+    )
+    for resource, amount, reason in amounts:
+        try:
+            ctx.check_room(resource, amount)
+        except BudgetExceeded as error:
+            raise OutOfModelBudget(reason, str(error)) from None
+    ctx.add(
+        e.ModelCallsReserved(
+            first_number=asked.history.next_number,
+            tokens=asked.price.tokens,
+            cost_usd=asked.price.cost_usd,
+        )
+    )
+
+    def allow() -> None:
+        asked.may_call = True
+
+    ctx.after_commit.append(allow)
+
+
+def _call(ctx: StepContext, registered: Registered, asked: Asked) -> Proposals | None:
+    view = ctx.view
+    proposer, space, state = ctx.proposer, ctx.space, view.proposer_state
+
+    def work() -> Proposals:
+        return ask(
+            proposer,
+            asked.history,
+            space=space,
+            count=asked.count,
+            seed=view.study.seed,
+            state=state,
+        )
+
+    if not registered.is_slow:
+        return work()
+    # The object's own id: what an earlier driver of this study asked is not taken for this.
+    return ctx.proposing.result(f"{view.study.id}/{id(asked)}", work)
+
+
+def _record(ctx: StepContext, asked: Asked, given: Proposals) -> None:
+    view, registered = ctx.view, find_proposer(ctx.view.spec.proposer.name)
+    if registered.asks_models:
+        _settle(ctx, asked.history.next_number, asked.price, given.calls)
+    if given.retry_after_s is not None:
+        ctx.propose_at = ctx.clock.monotonic() + given.retry_after_s
+        if given.waits_for and view.study.detail != given.waits_for:
+            ctx.add(e.ProposerWaits(detail=given.waits_for))
+    elif view.proposer_waits:
+        ctx.add(e.ProposerWaits(detail=""))
+    if given.items or given.retry_after_s is None:
+        ctx.add(
+            e.ProposalsMade(
+                first_number=asked.history.next_number,
+                asked=asked.count,
+                given=len(given.items),
+                watermark=asked.watermark,
+                seed=view.study.seed,
+                state_digest=None if given.state is None else sha256_hex(given.state),
+                retries=given.retry_after_s is not None,
+                state=given.state,
+            )
+        )
+
+
+def _settle(ctx: StepContext, first: int, price: Price, made: Sequence[ModelCall]) -> None:
+    """Record what was asked and answered, and give the rest of the reservation back."""
+    for call in made:
+        ctx.add(
+            e.ModelCalled(
+                number=ctx.view.model_calls,
+                first_number=first,
+                model=call.model,
+                endpoint=call.endpoint,
+                outcome=call.outcome,
+                prompt_version=call.prompt_version,
+                prompt_tokens=call.prompt_tokens,
+                completion_tokens=call.completion_tokens,
+                cost_usd=call.cost_usd,
+                latency_s=round(call.latency_s, 3),
+                content_digest=json_digest([call.request, call.response]),
+                request=call.request,
+                response=call.response,
+            )
+        )
+    ctx.add(
+        e.ModelCallsSettled(
+            first_number=first,
+            reserved_tokens=price.tokens,
+            reserved_cost_usd=price.cost_usd,
+            tokens=float(sum(c.prompt_tokens + c.completion_tokens for c in made)),
+            cost_usd=sum(c.cost_usd for c in made),
+        )
+    )
+
+
+def _settle_lost(ctx: StepContext) -> None:
+    """A reservation nobody is using is that of a call whose answer was lost: charged whole."""
+    lines = [ctx.view.budgets.get(r) for r in (Resource.LLM_TOKENS, Resource.LLM_COST_USD)]
+    tokens, cost = (0.0 if line is None else line.reserved for line in lines)
+    if tokens <= 0 and cost <= 0:
+        return
+    lost = ModelCall(
+        model="",
+        endpoint="",
+        prompt_version="",
+        request="",
+        response=None,
+        outcome=LOST,
+        prompt_tokens=round(tokens),
+        cost_usd=cost,
+    )
+    _settle(ctx, ctx.view.next_search, Price(tokens=tokens, cost_usd=cost), (lost,))
+
+
+# --- what it is told -----------------------------------------------------------------------------
+
+
+def told(ctx: StepContext, registered: Registered) -> History:
+    """The history as this proposer may know it."""
+    history = ctx.view.history(ctx.noise_floor())
+    history = replace(history, baseline_id=ctx.baseline_candidate_id(), brief=ctx.brief)
+    if registered.writes_patches:
+        history = replace(history, sources=source_reader(ctx))
+    chosen = ctx.view.spec.proposer.options.get("release")
+    if chosen == "ladder" or (chosen is None and registered.asks_models):
+        return released(history)
+    return replace(history, best=ctx.view.best_value)
+
+
+def released(history: History) -> History:
+    """The history with rounded scores and the Ladder's best; other metrics are left out."""
+    step, direction = history.noise_floor, history.objective.direction
+    best: float | None = None
+    finished: list[FinishedTrial] = []
+    for trial in history.finished:
+        value = trial.value
+        if value is not None:
+            value = rounded(value, step)
+            if trial.state is TrialState.COMPLETE and trial.reason is not Reason.INFEASIBLE:
+                best = next_best(best, trial.value or 0.0, step=step, direction=direction)
+        finished.append(replace(trial, value=value, scores={}))
+    return replace(
+        history,
+        finished=tuple(finished),
+        baseline=tuple(rounded(value, step) for value in history.baseline),
+        best=best,
+        is_released=True,
+    )
