@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 from ledger.errors import TargetUnavailable
-from targets.supervisor_link import Connection, connect
+from targets.supervisor_link import Connection, Daemon, connect
 
 _TRIES: Final = 5
 
@@ -19,8 +19,9 @@ class News:
     One waiting thread at a time reads the subscription; the others sleep until it has read.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, daemon: Daemon | None = None) -> None:
         self._root = root
+        self._daemon = daemon
         self._changed = threading.Condition()
         self._connection: Connection | None = None
         self._reading = False
@@ -85,7 +86,7 @@ class News:
         for _ in range(_TRIES):
             if self._connection is not None:
                 return
-            connection = connect(self._root)
+            connection = connect(self._root, self._daemon)
             try:
                 connection.call("subscribe")
                 connection.socket.settimeout(0)
@@ -95,7 +96,7 @@ class News:
                 self._connection = connection
         if self._connection is None:
             raise TargetUnavailable(
-                f"supervisor of {self._root} went away {_TRIES} times in a row"
+                f"the daemon of {self._root} went away {_TRIES} times in a row"
             )
 
     def _disconnect(self) -> None:

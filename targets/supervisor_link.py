@@ -10,8 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +48,8 @@ class Daemon:
     flags: tuple[str, ...] = ("-I",)
     """Of its interpreter, which is ours."""
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Beside the little that every daemon gets."""
+    inherits: tuple[str, ...] = ()
+    """Variables of our environment that it gets, beside the little that every daemon does."""
 
 
 class Refusal(Exception):
@@ -172,7 +171,7 @@ def _start(root: str, daemon: Daemon) -> None:
             pass_fds=(ready_in,),
             start_new_session=True,
             cwd="/",
-            env={**_bare_environment(), **daemon.environment},
+            env=_environment(daemon),
             check=False,
         )
         os.close(ready_in)
@@ -187,9 +186,11 @@ def _start(root: str, daemon: Daemon) -> None:
                 os.close(descriptor)
 
 
-def _bare_environment() -> dict[str, str]:
-    """Nothing of the controller's, but what its interpreter may need to start at all."""
-    kept = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+def _environment(daemon: Daemon) -> dict[str, str]:
+    """Nothing of the controller's, but what its interpreter may need to start at all, and what
+    the daemon asks for."""
+    names = ("LD_LIBRARY_PATH", *daemon.inherits)
+    kept = {name: os.environ.get(name, "") for name in names}
     return {"PATH": layout.CLEAN_PATH, "LANG": "C.UTF-8", **{k: v for k, v in kept.items() if v}}
 
 

@@ -55,11 +55,12 @@ def service_for(name: str, base: Path) -> Iterator[dict[str, Any]]:
 SANDBOXED = [
     pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
     pytest.param("docker", marks=pytest.mark.docker),
+    pytest.param("ray", marks=pytest.mark.ray),
 ]
 
 
 @pytest.fixture(
-    params=[*sorted(set(TARGETS) - {"bubblewrap", "docker"}), *SANDBOXED], scope="module"
+    params=[*sorted(set(TARGETS) - {"bubblewrap", "docker", "ray"}), *SANDBOXED], scope="module"
 )
 def target(
     request: pytest.FixtureRequest,
@@ -72,6 +73,8 @@ def target(
     with service_for(request.param, root) as more:
         if request.param == "docker":
             more["options"] = {"engine": request.getfixturevalue("docker_engine").host}
+        if request.param == "ray":
+            more["options"] = request.getfixturevalue("ray_nodes").options(root, sandbox="local")
         made = make_target(request.param, Place(root=root, store=store, host="here", **more))
         yield made
         made.close()
@@ -184,7 +187,7 @@ def test_wait_returns_at_once_when_interrupted_before_or_during_it(target: Targe
     assert time.monotonic() - started < 10
     timer.join()
     target.kill(handle)
-    assert finish(target, handle).exit.code == -signal.SIGKILL
+    assert finish(target, handle).exit.cause is ExitCause.KILLED
 
 
 def test_several_threads_may_wait_at_once(target: Target) -> None:

@@ -1,0 +1,195 @@
+"""How the programs of an attempt are shut in containers: its launch file, made for the keeper."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from inner_trials import contract
+from ledger.errors import InvalidInput
+from targets import attempt_files, layout
+from targets.attempt_files import Side, write_file
+from targets.disk_use import longest_file
+from targets.docker_body import Marks, Shown, container_body
+from targets.docker_skeleton import system_image, trial_user
+from targets.interpreters import is_below
+from targets.protocol import AttemptSpec, Program
+from targets.sandbox import PLACE, SIGNS, Sandbox, system_mounts
+
+ASK: Final = "ask"
+ANSWER: Final = "answer"
+"""Pipes in the attempt's directory between an evaluator and the answerer."""
+CONTAINER: Final = "container"
+"""In a program's part of launch.json: its name and what the engine is asked for."""
+_RUNTIME: Final = "runtime"
+_SHELL: Final = ("/bin/sh", "-c", ":", "sh")
+"""Stands before every argv until it is known which descriptors the program gets."""
+_NO_GPU: Final = "void"
+"""An image may ask for every GPU of the machine in NVIDIA_VISIBLE_DEVICES."""
+_OF_THE_ENGINE: Final = ("/proc", "/etc/resolv.conf", "/sbin")
+"""What it shows, or hides, by itself."""
+
+
+def answerer_name(attempt: str) -> str:
+    return f"{attempt}.{layout.ANSWERER}"
+
+
+def root_mark(root: str) -> str:
+    """By which the containers of one root are told from those of others on the same engine."""
+    return hashlib.sha256(os.path.realpath(root).encode()).hexdigest()[:16]
+
+
+class Containment(Sandbox):
+    """See targets.attempt_files.Sandbox. What of this machine a program sees is decided as for
+    bubblewrap; how it is held is the engine's part."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._interpreters = {}
+        self._specs: dict[str, AttemptSpec] = {}
+
+    def expect(self, spec: AttemptSpec) -> None:
+        """The attempt is about to be laid out. Raises InvalidInput."""
+        _check_options(spec.options)
+        self._specs[spec.name] = spec
+
+    def forget(self, name: str) -> None:
+        self._specs.pop(name, None)
+
+    def furnish(self, draft: str, *, is_answerer: bool) -> None:
+        if is_answerer:
+            for name in (ASK, ANSWER):
+                os.mkfifo(f"{os.path.dirname(draft)}/{name}", 0o600)
+            return
+        write_file(f"{draft}/{layout.REPORTS}", b"")
+        write_file(f"{draft}/{layout.SCORE}", b"")
+        os.chmod(f"{draft}/{SIGNS}", 0o755)
+        os.symlink(f"{SIGNS}/{layout.STOP}", f"{draft}/{layout.STOP}")
+
+    def locate(self, program: Program) -> Program:
+        """In an image only the image knows where a program is."""
+        located = super().locate(program) if program.image is None else program
+        if not program.argv or not program.argv[0]:
+            return located  # refused by its name
+        return replace(located, argv=(*_SHELL, *located.argv))
+
+    def enclose(self, found: dict[str, Any], side: Side, attempt: str) -> dict[str, Any]:
+        spec, limits = self._specs[attempt], side.limits
+        argv = tuple(found["argv"][len(_SHELL) :])
+        environment = _environment(found["env"], side)
+        name = answerer_name(attempt) if side.is_answerer else attempt
+        body = container_body(
+            Shown(
+                argv=argv,
+                streams=_streams(environment, is_answerer=side.is_answerer),
+                cwd=found["cwd"],
+                environment=environment,
+                read_only=self._shown_read_only(argv[0], side),
+                writable=_writable(side, environment),
+            ),
+            Marks(
+                owner=spec.owner,
+                attempt=attempt,
+                root=root_mark(self._root),
+                fence=secrets.token_hex(8),
+            ),
+            limits,
+            image=side.program.image or system_image(),
+            user=trial_user(),
+            processes=attempt_files.MAX_PROCESSES,
+            longest_file=longest_file(limits.output_bytes, limits.scratch_bytes),
+            runtime=_runtime_of(spec),
+        )
+        return {
+            CONTAINER: {"name": name, "body": body},
+            "argv": list(argv),
+            "missing": False,
+            "cwd": "/",
+            "env": {},
+        }
+
+    def _shown_read_only(self, executable: str, side: Side) -> dict[str, str]:
+        at, of = PLACE, side.directory
+        mounts = {f"{at}/{layout.INPUTS}/{name}": path for name, path in side.checkouts.items()}
+        if not side.is_answerer:
+            mounts[f"{at}/{layout.PARAMS}"] = f"{of}/{layout.PARAMS}"
+            mounts[f"{at}/{SIGNS}"] = f"{of}/{SIGNS}"
+        if side.program.image is None:
+            mounts.update(self._system(side))
+            mounts.update(self._interpreter_mounts(executable, side.program))
+        return mounts
+
+    def _system(self, side: Side) -> dict[str, str]:
+        """This machine's own. Raises InvalidInput where that would show every attempt."""
+        mounts = {
+            at: of
+            for at, of in system_mounts(network=side.network).items()
+            if not any(is_below(at, other) for other in _OF_THE_ENGINE)
+        }
+        for path in mounts.values():
+            if is_below(os.path.realpath(self._root), os.path.realpath(path)):
+                raise InvalidInput(
+                    f"ARL_HOME: {self._root} lies in {path}, which every program can read: move it"
+                )
+        return mounts
+
+
+def _environment(given: Mapping[str, str], side: Side) -> dict[str, str]:
+    """As the program finds it. An image has its own PATH, and in a container the GPUs that it
+    was given are numbered from 0."""
+    environment = dict(given)
+    if side.program.image is not None and "PATH" not in side.program.environment:
+        environment.pop("PATH", None)
+    if contract.STOP in environment:
+        environment[contract.STOP] = f"{PLACE}/{SIGNS}/{layout.STOP}"
+    gpus = side.limits.gpu_ids
+    environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(n) for n in range(len(gpus)))
+    if not gpus:
+        environment["NVIDIA_VISIBLE_DEVICES"] = _NO_GPU
+    # The init passes a SIGTERM on to the program's whole group, as to a plain process.
+    environment["TINI_KILL_PROCESS_GROUP"] = "1"
+    return environment
+
+
+def _streams(environment: Mapping[str, str], *, is_answerer: bool) -> tuple[str, ...]:
+    """The pipes are opened in the same order on both sides: each open waits for the other."""
+    if is_answerer:
+        return (f"<{PLACE}/{ASK}", f">{PLACE}/{ANSWER}")
+    streams = ["2>&1"]
+    if contract.SCORE_FD in environment:
+        streams.append(f"{layout.SCORE_FD}>{PLACE}/{layout.SCORE}")
+    if contract.ASK_FD in environment:
+        streams.append(f"{layout.ASK_FD}>{PLACE}/{ASK}")
+        streams.append(f"{layout.ANSWER_FD}<{PLACE}/{ANSWER}")
+    return tuple(streams)
+
+
+def _writable(side: Side, environment: Mapping[str, str]) -> dict[str, str]:
+    parts = [layout.WORK, layout.HOME]
+    if side.program.run_in is not None:
+        parts.remove(layout.WORK)
+    if not side.is_answerer:
+        parts += [layout.OUTPUT, layout.REPORTS]
+    if contract.SCORE_FD in environment:
+        parts.append(layout.SCORE)
+    mounts = {f"{PLACE}/{part}": f"{side.directory}/{part}" for part in parts}
+    if side.is_answerer or contract.ASK_FD in environment:
+        above = os.path.dirname(side.directory) if side.is_answerer else side.directory
+        mounts.update({f"{PLACE}/{name}": f"{above}/{name}" for name in (ASK, ANSWER)})
+    return mounts
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    runtime = options.get(_RUNTIME)
+    if runtime is not None and not isinstance(runtime, str):
+        raise InvalidInput(
+            f"target.runtime {runtime!r}: write the name of a runtime that the engine knows, "
+            "like runsc"
+        )
+
+
+def _runtime_of(spec: AttemptSpec) -> str | None:
+    runtime = spec.options.get(_RUNTIME)
+    return runtime if isinstance(runtime, str) else None
