@@ -33,6 +33,7 @@ _LIMITS: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
     ),
 }
 """By controller: the files of its limit and what they say, in v2 and in v1."""
+_NO_QUOTA: Final = {"cpu.max": "max", "cpu.cfs_quota_us": "-1"}
 _KILLS: Final = ("memory.events", "memory.oom_control")
 """Files with a line `oom_kill <number>`, in v2 and in v1."""
 _REMOVE_TRIES: Final = 50
@@ -160,6 +161,15 @@ def count_kills(groups: Sequence[Group]) -> int:
                 key, _, value = line.partition(" ")
                 kills += int(value) if key == "oom_kill" and value.isdecimal() else 0
     return kills
+
+
+def lift_quotas(groups: Sequence[Group]) -> None:
+    """Let what was killed in them die: thousands of processes take minutes to do so within a
+    tenth of a processor."""
+    for path, files in groups:
+        for name in files.keys() & _NO_QUOTA.keys():
+            with suppress(OSError):
+                _write(f"{path}/{name}", _NO_QUOTA[name])
 
 
 def remove_groups(groups: Sequence[Group]) -> None:

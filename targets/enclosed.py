@@ -43,12 +43,18 @@ class Enclosed:
     def write(self, data: bytes) -> None:
         """What bubblewrap says on its status channel."""
         self._said = (self._said + data)[:_STATUS_BYTES]
+        if _RAN in self._said:
+            self.let_die()  # what the program left
 
     def ask_to_end(self, bwrap: int) -> None:
         """SIGTERM for the program and its group: bubblewrap itself would die of it and take the
         program along unwarned. The first process inside has no handler, so it ignores it."""
         for inside in linux.children_of(bwrap):
             linux.signal_group(inside, signal.SIGTERM)
+
+    def let_die(self) -> None:
+        """Call it once it was killed: to end, too, takes processor time."""
+        cgroups.lift_quotas(self._groups)
 
     def conclude(self, status: int | None) -> Verdict:
         """The end of the program, from that of bubblewrap and from what it said. Call it once,

@@ -233,6 +233,8 @@ class Attempt:
         self._cause = self._cause or cause
         self._kill_at = _NEVER
         linux.signal_group(self._program, signal.SIGKILL)
+        if self._enclosed is not None:
+            self._enclosed.let_die()
 
     def _ask_to_end(self, cause: str, now: float) -> None:
         """SIGTERM now, SIGKILL after the grace period."""
