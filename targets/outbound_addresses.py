@@ -18,6 +18,11 @@ Resolver: TypeAlias = Callable[[str, int], Sequence[str]]
 LOOPBACK: Final = "localhost,127.0.0.0/8,::1"
 """What an operator's own command line may always name."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NEVER: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48", "3fff::/20", "5f00::/16")
+)
+"""Special ranges that not every Python version knows as such."""
 _RESOLVE_THREADS: Final = 32
 
 
@@ -159,6 +164,8 @@ def _is_public(address: Address) -> bool:
         inner = _embedded(address)
         if inner is not None:
             return _is_public(inner)
+    if any(address in network for network in _NEVER):
+        return False
     return address.is_global and not (
         address.is_multicast
         or address.is_reserved
