@@ -1,7 +1,7 @@
 """How many proposals to ask for, and whether the machine has room for one more trial."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -49,8 +49,9 @@ class ResourcePool:
         return replace(self, grants={k: v for k, v in self.grants.items() if k != trial_id})
 
 
-def fits(pool: ResourcePool, request: Request) -> Grant | None:
-    """What `request` gets of what is left, or None while there is too little.
+def fits(pool: ResourcePool, request: Request, unclean: Collection[str] = ()) -> Grant | None:
+    """What `request` gets of what is left, or None while there is too little. `unclean` are GPUs
+    that nobody holds and that are not free yet.
 
     GPUs are given whole and lowest in the pool's order, so equal pools give equal ids.
     """
@@ -58,7 +59,7 @@ def fits(pool: ResourcePool, request: Request) -> Grant | None:
     cpus = math.fsum(grant.cpus for grant in held) + request.cpus
     memory_bytes = sum(grant.memory_bytes for grant in held) + request.memory_bytes
     taken = {gpu for grant in held for gpu in grant.gpu_ids}
-    free = tuple(gpu for gpu in pool.gpu_ids if gpu not in taken)
+    free = tuple(gpu for gpu in pool.gpu_ids if gpu not in taken and gpu not in unclean)
     if (
         cpus > pool.cpus + _CPU_TOLERANCE
         or memory_bytes > pool.memory_bytes

@@ -25,6 +25,7 @@ from ledger.search import History, Price, Proposals
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
+from targets.gpu_use import GpuUse
 from targets.protocol import Target
 
 
@@ -33,6 +34,17 @@ class Capacity:
     """This machine's resources and who holds them, shared by every study of one worker."""
 
     pool: ResourcePool
+    gpu_use: GpuUse = field(default_factory=GpuUse)
+
+    def find_room(self, request: Request) -> Grant | None:
+        """What a new trial gets; None while there is too little. A GPU on which an ended trial
+        still has memory is not given."""
+        grant = fits(self.pool, request)
+        if grant is None or not request.gpus:
+            return grant
+        held = {gpu for grant in self.pool.grants.values() for gpu in grant.gpu_ids}
+        free = [gpu for gpu in self.pool.gpu_ids if gpu not in held]
+        return fits(self.pool, request, self.gpu_use.find_unclean(free))
 
     def hold(self, trial: LiveTrial, resources: ResourcesSpec) -> None:
         """Give a trial that is already under way its resources again, past the limits if need

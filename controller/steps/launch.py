@@ -8,7 +8,7 @@ and queues `attempt_started`. A crash between the two is repaired by starting ag
 from dataclasses import replace
 
 from controller.decisions.budgets import attempt_timeout_s
-from controller.decisions.slots import Request, fits
+from controller.decisions.slots import Request
 from controller.steps import attempt_specs
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
@@ -83,7 +83,7 @@ def _admit(ctx: StepContext, trial: LiveTrial, kind: AttemptKind) -> bool:
     request = Request(
         cpus=resources.cpus, memory_bytes=resources.memory_bytes or 0, gpus=resources.gpus
     )
-    grant = fits(pool, request)
+    grant = ctx.capacity.find_room(request)
     if grant is None:
         return False
     ctx.capacity.pool = pool.with_grant(trial.id, grant)
