@@ -8,6 +8,7 @@ import pytest
 from ledger.database import Ledger, open_ledger
 from tests import private_engine
 from tests.postgres_server import PostgresServer, find_binaries, private_server
+from tests.ray_cluster import RayCluster, ray_cluster
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,15 @@ def postgres_server() -> Iterator[PostgresServer]:
         pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")
     with private_server(binaries) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def ray_nodes() -> Iterator[RayCluster]:
+    """A cluster of two nodes besides its head, for the whole run: `left` and `right`."""
+    with ray_cluster() as cluster:
+        for side in ("left", "right"):
+            cluster.add_node(num_cpus=8, num_gpus=2 * (side == "left"), resources={side: 4})
+        yield cluster
 
 
 @pytest.fixture

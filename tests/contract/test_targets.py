@@ -430,6 +430,6 @@ def test_nothing_is_left_open_by_many_attempts(target: Target) -> None:
 
     target.release(run(target, "exit 0").handle)
     before = open_files()
-    for _ in range(20):
+    for _ in range(5 if target.name == "ray" else 20):  # a worker of Ray's takes a second
         target.release(run(target, "echo x").handle)
     assert open_files() <= before + 1

@@ -1,0 +1,66 @@
+"""A small process that outlives an attempt's actor: if that dies, it ends the program."""
+
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+_END_PATIENCE_S: Final = 60.0
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Arguments: the actor's pid and when it started, the node's home, the attempt's name, the
+    storage. Returns at once; the rest is done by a process of its own that nobody waits for."""
+    actor, started, home, name, storage = arguments
+    if os.fork():
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    try:
+        _wait_for_death(int(actor), started)
+        if os.path.exists(f"{home}/guards/{name}"):
+            _clean_up(home, name, storage)
+    finally:
+        os._exit(0)
+
+
+def _wait_for_death(pid: int, started: str) -> None:
+    from targets import layout
+
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    if str(layout.process_start(pid)) != started:
+        return
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.poll()
+
+
+def _clean_up(home: str, name: str, storage: str) -> None:
+    """End the attempt and delete it. What cannot be done now is tried for a while."""
+    from ledger.errors import ArlError
+    from targets.ray_place import NodeCache, clear_attempt, node_target
+    from targets.ray_storage import open_store
+
+    with open(f"{home}/guards/{name}", encoding="ascii") as file:
+        sandbox = file.read()
+    target = node_target(sandbox, home, NodeCache(home, open_store(storage)), "guard")
+    until = time.monotonic() + _END_PATIENCE_S
+    while time.monotonic() < until:
+        try:
+            target.kill(name)
+            target.wait({name}, 1.0)
+            if target.observe(name, cursor="").exit is not None:
+                clear_attempt(home, sandbox, name, target)
+                return
+        except (ArlError, OSError):
+            time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
