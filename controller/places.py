@@ -40,7 +40,7 @@ def place_of(
 ) -> Place:
     """Where the target of that name with those options keeps its things; remembered there."""
     if not options:
-        return Place(root=settings.home / name, store=store, host=settings.host)
+        return _plain_place(name, settings, store)
     text = json.dumps({"name": name, "options": dict(options)}, sort_keys=True)
     root = settings.home / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     if not (root / PLACE_FILE).exists():
@@ -56,8 +56,20 @@ def place_of(
     )
 
 
+def _plain_place(name: str, settings: Settings, store: ArtifactStore) -> Place:
+    """Of the one target of that name that there is."""
+    return Place(
+        root=settings.home / name,
+        store=store,
+        host=settings.host,
+        operator=_operator_of(name, settings),
+    )
+
+
 def _operator_of(name: str, settings: Settings) -> dict[str, str]:
     """What the operator says about targets of that name, whatever a study's options are."""
+    if name in ("docker", "bubblewrap"):
+        return {"open_ranges": settings.egress_allow_ranges}
     if name != "http":
         return {}
     allowed = settings.http_allow_private
@@ -82,6 +94,12 @@ def settle_targets(spec: StudySpec, settings: Settings) -> tuple[StudySpec, str]
     evaluating: str | None = spec.evaluator.target
     if evaluating is None:
         evaluating = _best_here(settings, for_patches=False)[0] if name == "http" else name
+    if spec.target.egress and "local" in (name, evaluating):
+        raise InvalidInput(
+            f"target.egress {', '.join(spec.target.egress)}: trials or their preparing would run "
+            "on target local, which keeps no program from any host; write target.name: docker or "
+            f"bubblewrap and see to it that it works here{f' ({why})' if why else ''}"
+        )
     settled = spec.model_copy(
         update={
             "target": spec.target.model_copy(update={"name": name}),
@@ -148,7 +166,7 @@ def used_places(settings: Settings, store: ArtifactStore) -> Iterator[tuple[str,
         return
     for directory in sorted(settings.home.iterdir()):
         if directory.name in TARGETS:
-            yield directory.name, Place(root=directory, store=store, host=settings.host)
+            yield directory.name, _plain_place(directory.name, settings, store)
         elif (directory / PLACE_FILE).is_file():
             known = json.loads((directory / PLACE_FILE).read_bytes())
             if known["name"] in TARGETS:

@@ -1,5 +1,6 @@
 """The service's settings. The only place that reads the environment (prefix ARL_)."""
 
+import ipaddress
 import os
 import platform
 from collections.abc import Mapping
@@ -32,6 +33,9 @@ class Settings:
     machine only, since who runs ARL here may name it."""
     http_trust_sandbox: str = ""
     """Which job services are believed that they sandbox attempts: 1 or a list of hosts."""
+    egress_allow_ranges: str = ""
+    """Address ranges that are not public and that attempts may reach all the same, where their
+    study lists the host: separated by commas."""
     allow_unsandboxed_patches: bool = False
     """Whether code that a model wrote may run where nothing holds it."""
 
@@ -44,7 +48,7 @@ class Settings:
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
     ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
-    ARL_HTTP_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX and
+    ARL_HTTP_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES and
     ARL_ALLOW_UNSANDBOXED_PATCHES. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
@@ -62,6 +66,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
         http_allow_private=env.get("ARL_HTTP_ALLOW_PRIVATE") or None,
         http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
+        egress_allow_ranges=_ranges(env, "ARL_EGRESS_ALLOW_RANGES"),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
     )
 
@@ -78,6 +83,18 @@ def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     if not value:
         raise InvalidInput(f"target.secret {name!r}: ARL's environment has no such variable")
     return value
+
+
+def _ranges(env: Mapping[str, str], name: str) -> str:
+    text = env.get(name, "")
+    for part in text.split(",") if text else ():
+        try:
+            ipaddress.ip_network(part.strip())
+        except ValueError as error:
+            raise InvalidInput(
+                f"{name}: {error}: write address ranges like 10.20.0.0/16,fd00:1::/32"
+            ) from error
+    return text
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool:

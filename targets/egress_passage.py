@@ -37,6 +37,7 @@ _CUT: Final = "it was open when the attempt ended"
 class Rules(NamedTuple):
     allowed: Allowed
     open_ranges: Sequence[Network]
+    say_s: float = SAY_S
 
 
 class Refused(Exception):
@@ -149,7 +150,7 @@ class Passage:
     def _read_request(self) -> bytes:
         """What follows the head in what was read. Raises Refused."""
         data, end = b"", -1
-        until = time.monotonic() + SAY_S
+        until = time.monotonic() + self._rules.say_s
         while end < 0:
             data += self._take(until)
             end = data.find(b"\r\n\r\n")
@@ -167,7 +168,8 @@ class Passage:
         try:
             data = self._program.recv(_TAKE_BYTES)
         except TimeoutError:
-            raise Refused(400, f"nothing that can be judged within {SAY_S:g} s") from None
+            why = f"nothing that can be judged within {self._rules.say_s:g} s"
+            raise Refused(400, why) from None
         if not data:
             raise Refused(400, _CUT if self._wires.is_cut else "it hung up without asking")
         return data
@@ -222,7 +224,7 @@ class Passage:
         """The first bytes of a tunnel, which must be TLS for the host that was asked for."""
         self._program.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
         data, name = rest, None
-        until = time.monotonic() + SAY_S
+        until = time.monotonic() + self._rules.say_s
         try:
             while (name := find_server_name(data)) is None:
                 if len(data) > HELLO_BYTES:

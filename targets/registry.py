@@ -31,6 +31,11 @@ class Place:
     """What the operator's settings say about such targets, whichever one it is."""
 
 
+def _bubblewrap(place: Place) -> Target:
+    ranges = [text for text in place.operator.get("open_ranges", "").split(",") if text]
+    return BubblewrapTarget(place.root, place.store, host=place.host, open_ranges=ranges)
+
+
 def _docker(place: Place) -> Target:
     from targets.docker_container import DockerTarget
 
@@ -56,7 +61,7 @@ def _ray(place: Place) -> Target:
 
 
 TARGETS: Final[Mapping[str, Callable[[Place], Target]]] = {
-    "bubblewrap": lambda place: BubblewrapTarget(place.root, place.store, host=place.host),
+    "bubblewrap": _bubblewrap,
     "docker": _docker,
     "http": _http,
     "local": lambda place: LocalProcessTarget(place.root, place.store, host=place.host),
