@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,8 +34,11 @@ class Sample:
     cpu_s: float
 
 
-def write_study(folder: Path, *, trials: int, parallel: int) -> Path:
-    """Two /bin/sh processes a trial: one does nothing, the other writes a score."""
+def write_study(
+    folder: Path, *, trials: int, parallel: int, sections: Mapping[str, object] | None = None
+) -> Path:
+    """Two /bin/sh processes a trial: one does nothing, the other writes a score. `sections` of
+    the study file are added."""
     bundle = folder / "bundle"
     bundle.mkdir(parents=True)
     score = """printf '{"metrics":{"score":0.5}}' >/dev/fd/$ARL_SCORE_FD\n"""
@@ -56,6 +60,7 @@ def write_study(folder: Path, *, trials: int, parallel: int) -> Path:
         },
         "parallel": parallel,
         "budget": {"trials": trials},
+        **(sections or {}),
     }
     path = folder / "study.yaml"
     path.write_text(json.dumps(study, indent=1))  # JSON is YAML
@@ -72,9 +77,17 @@ def watch(pid: int, into: list[Sample], stop: threading.Event) -> None:
             into.append(Sample(time.time(), resident * page, cpu_s))
 
 
-def run_study(folder: Path, *, trials: int, parallel: int = 1) -> Run:
-    """Run a no-op study through the command line. Raises RuntimeError when it fails."""
-    study = write_study(folder, trials=trials, parallel=parallel)
+def run_study(
+    folder: Path,
+    *,
+    trials: int,
+    parallel: int = 1,
+    sections: Mapping[str, object] | None = None,
+    keep: bool = False,
+) -> Run:
+    """Run a no-op study through the command line; `keep` what it left in `folder`. Raises
+    RuntimeError when it fails."""
+    study = write_study(folder, trials=trials, parallel=parallel, sections=sections)
     home = folder / "home"
     environment = {
         **os.environ,
@@ -94,11 +107,13 @@ def run_study(folder: Path, *, trials: int, parallel: int = 1) -> Run:
         code = process.wait()
         stop.set()
         watcher.join()
-    with contextlib.closing(sqlite3.connect(home / "ledger.db")) as ledger:
-        run.ended_s = [row[0] for row in ledger.execute(SEARCH_ENDS)]
+    if (home / "ledger.db").exists():
+        with contextlib.closing(sqlite3.connect(home / "ledger.db")) as ledger:
+            run.ended_s = [row[0] for row in ledger.execute(SEARCH_ENDS)]
     if code != 0 or len(run.ended_s) < trials:
         tail = log.read_text(errors="replace")[-2000:]
         raise RuntimeError(f"arl run: exit {code}, {len(run.ended_s)} of {trials} trials\n{tail}")
     # The supervisor outlives `arl run` by design and leaves by itself when idle for a while.
-    shutil.rmtree(folder, ignore_errors=True)
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
     return run
