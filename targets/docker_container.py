@@ -12,7 +12,9 @@ from targets import layout
 from targets.docker_address import address_of, find_problem
 from targets.docker_containment import Containment, root_mark
 from targets.docker_images import EngineQuestions
+from targets.docker_promises import docker_promises
 from targets.local_process import LocalProcessTarget
+from targets.promises import Promises
 from targets.protocol import AttemptSpec, Found, Program
 from targets.supervisor_link import Daemon
 from targets.workspace import Store
@@ -109,6 +111,9 @@ class DockerTarget(LocalProcessTarget):
     def is_available(options: Mapping[str, str] | None = None) -> str | None:
         """Why there can be no containers here, and what to do; None when an engine answers."""
         return find_problem(options or {})
+
+    def promises(self) -> Promises:
+        return docker_promises(self._questions.info())
 
     def describe_limits(self) -> str:
         """How the limits of an attempt are kept here, for a person."""

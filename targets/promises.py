@@ -87,7 +87,7 @@ class Promising(Protocol):
 UNSAID: Final = Promise(Keeper.WATCHER, "the target does not say how")
 
 
-def promise_of(target: object, subject: Subject) -> Promise:
-    """What the target says about it; one that says nothing is held to everything."""
+def promises_of(target: object) -> Promises:
+    """What the target says about every subject; one that says nothing is held to all of them."""
     said = target.promises() if isinstance(target, Promising) else {}
-    return said.get(subject, UNSAID)
+    return {subject: said.get(subject, UNSAID) for subject in Subject}

@@ -28,7 +28,7 @@ from ledger.records import Json
 from targets.conformance.setting import Setup
 from targets.conformance.suite import choose, run_checks
 from targets.conformance.verdicts import Finding, Outcome
-from targets.promises import Subject, promise_of
+from targets.promises import promises_of
 from targets.protocol import Target
 from targets.registry import Place, make_target, problem_of
 
@@ -224,7 +224,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 def _promises(setup: Setup) -> list[Json]:
     target: Target = setup.open_target()
     try:
-        said = {subject: promise_of(target, subject) for subject in Subject}
+        said = promises_of(target)
     finally:
         target.close()
     return [

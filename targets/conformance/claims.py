@@ -7,7 +7,7 @@ from typing import Final
 from targets.conformance import inside
 from targets.conformance.stage import Stage
 from targets.conformance.verdicts import Check, Judged, Unchecked, judged
-from targets.promises import Keeper, Promise, Subject, promise_of
+from targets.promises import Keeper, Promise, Subject
 
 
 def judge_gpus(log: str) -> list[str]:
@@ -68,8 +68,7 @@ def judge_sandbox(promises: Mapping[Subject, Promise]) -> list[str]:
 def _sandbox(stage: Stage) -> Judged:
     if not stage.target.is_sandbox:
         return judged([], "it does not say so: code of a model is refused here")
-    promises = {subject: promise_of(stage.target, subject) for subject in Subject}
-    return judged(judge_sandbox(promises), "it says so, and promises what that takes")
+    return judged(judge_sandbox(stage.promises), "it says so, and promises what that takes")
 
 
 CHECKS: Final = (

@@ -16,6 +16,7 @@ from targets import layout
 from targets.conformance.inside import FACTS
 from targets.conformance.setting import Cancelled, Ended, Setup
 from targets.conformance.verdicts import Unchecked
+from targets.promises import promises_of
 from targets.protocol import AttemptSpec, ExitCause, Limits, NetworkRequest, Program, Target
 
 PREFIX: Final = "arl-doctor-"
@@ -36,6 +37,7 @@ class Stage:
         self.secret = secret
         """In the environment of this process: no program may find it."""
         self.target = setup.open_target()
+        self.promises = promises_of(self.target)
         self.token = secrets.token_hex(4)
         """In every name of this run."""
         self.known: set[str] = set()

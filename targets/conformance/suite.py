@@ -14,7 +14,7 @@ from targets.conformance.canaries import SECRET_NAME, left_behind
 from targets.conformance.setting import Cancelled, Setup
 from targets.conformance.stage import END_PATIENCE_S, Stage
 from targets.conformance.verdicts import Check, Finding, Outcome, Unchecked
-from targets.promises import Keeper, Promise, promise_of
+from targets.promises import Keeper, Promise
 
 CHECKS: Final[Mapping[str, Check]] = {
     check.name: check
@@ -135,7 +135,7 @@ def _run(stage: Stage, check: Check) -> tuple[Outcome, str]:
 
 def _weakest(stage: Stage, check: Check) -> Promise | None:
     """What the target says of the check's subjects: a refusal of any counts."""
-    said = [promise_of(stage.target, subject) for subject in check.subjects]
+    said = [stage.promises[subject] for subject in check.subjects]
     refused = [promise for promise in said if promise.kept_by is Keeper.NO]
     return next(iter(refused + said), None)
 
