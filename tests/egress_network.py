@@ -25,12 +25,15 @@ RANGE = "198.51.100.0/24"
 """What the tests' operator opens: documentation ranges are refused like private ones."""
 OTHER_PUBLIC = "203.0.113.9"
 PRIVATE = "10.77.0.1"
+OWN = "11.22.33.44"
+"""A public address that is this machine's: here, in a network that nothing leaves."""
 NAMES = {
     PUBLIC: "good.test www.wild.test other.test",
     PRIVATE: "inner.test metadata.test",
     OTHER_PUBLIC: "unopened.test",
+    OWN: "own.test",
 }
-_NEW_NETWORK, _NEW_MOUNTS = 0x40000000, 0x00020000
+_NEW_NETWORK, _NEW_MOUNTS, _OWN_FILE_SYSTEM = 0x40000000, 0x00020000, 0x00000200
 
 
 def require_egress() -> None:
@@ -54,10 +57,10 @@ class Internet:
         self.certificate = _make_certificate(base)
 
     def start(self) -> None:
-        for address in (PUBLIC, PRIVATE, OTHER_PUBLIC):
+        for address in NAMES:
             subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        for address in (PUBLIC, PRIVATE, OTHER_PUBLIC):
+        for address in NAMES:
             self._serve_http(address, 80, tls=False)
             self._serve_http(address, 443, tls=True)
             self._serve_lines(address, 22)
@@ -182,6 +185,7 @@ def _namespaces() -> Iterator[None]:
         try:
             yield
         finally:
+            libc.unshare(_OWN_FILE_SYSTEM)  # threads started meanwhile share it: setns refuses
             for namespace in before:
                 if libc.setns(namespace, 0) != 0:
                     raise OSError(ctypes.get_errno(), "setns")

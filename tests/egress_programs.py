@@ -1,6 +1,7 @@
 """Programs that try the network, run in a sandbox with a proxy, and what was recorded of them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ledger.records import AttemptKind
 from targets.bubblewrap import BubblewrapTarget
@@ -81,7 +82,7 @@ class Trier:
 
     def start(self, code: str, *egress: str, **more: object) -> str:
         program = python(PRELUDE + code, CA=self._certificate)
-        wanted = {"kind": AttemptKind.TRAIN, "egress": egress, **more}
+        wanted: dict[str, Any] = {"kind": AttemptKind.TRAIN, "egress": egress, **more}
         return self.target.launch(attempt(program, **wanted))
 
     def run(self, code: str, *egress: str, **more: object) -> Tried:
