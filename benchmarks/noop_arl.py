@@ -50,6 +50,7 @@ def write_study(
         "name": "noop",
         "objective": {"metric": "score", "direction": "maximize"},
         "program": {"kind": "command", "argv": ["/bin/sh", "-c", ":"]},
+        "target": {"name": "local"},
         "space": {"x": {"type": "float", "low": 0.0, "high": 1.0}},
         "evaluator": {
             "bundle": "bundle",
