@@ -140,7 +140,7 @@ class DockerTarget(LocalProcessTarget):
 
     def warnings(self) -> list[str]:
         """What is wrong with the engine though it works, a sentence each."""
-        return _warnings(self._questions.version())
+        return engine_warnings(self._questions.version())
 
 
 def _keeper(address: str) -> Daemon:
@@ -154,7 +154,8 @@ def _keeper(address: str) -> Daemon:
     )
 
 
-def _warnings(version: Mapping[str, Any]) -> list[str]:
+def engine_warnings(version: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an engine that tells this of itself, a sentence each."""
     said = []
     engine = str(version.get("Version", ""))
     if _numbers(str(version.get("ApiVersion", ""))) < _OLDEST_API:

@@ -1,6 +1,5 @@
 """What `arl doctor` says of the places where trials may run, and of what they need."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -10,13 +9,14 @@ from controller.places import auto_here, options_of
 from controller.settings import Settings
 from controller.spec.target import TargetSpec
 from ledger.errors import ArlError
+from targets.egress import find_squid
 from targets.registry import problem_of
 
 _UNPROTECTED: Final = "until then trials are plain processes of your user: run programs you trust"
 _TRY: Final = "`arl doctor --target {}` tries what it promises"
+_SYSTEM: Final = "by default with this machine's own system, read-only, as the image"
 _LIBRARIES: Final = {"http": ("http", "httpx", "server"), "ray": ("ray", "ray", "ray")}
 """By target: its check's name, what it imports, and the extra that installs it."""
-_SQUID: Final = ("/usr/sbin/squid", "/usr/local/sbin/squid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,24 @@ def _docker(settings: Settings) -> Check:
     problem = problem_of("docker", options)
     if problem is not None:
         return Check("docker", False, problem)
-    return Check("docker", True, f"works; {_TRY.format('docker')}")
+    from targets.docker_address import address_of
+    from targets.docker_container import engine_warnings
+    from targets.docker_images import EngineQuestions
+
+    address = address_of(options)
+    try:
+        version = EngineQuestions(address).version()
+    except ArlError as error:
+        return Check("docker", False, str(error))
+    found = f"engine {version.get('Version')} at {address}, {_SYSTEM}; {_TRY.format('docker')}"
+    return Check("docker", True, found, "; ".join(engine_warnings(version)))
 
 
 def _squid() -> Check:
-    found = shutil.which("squid") or next(filter(shutil.which, _SQUID), None)
+    found = find_squid()
     if found is not None:
         return Check("squid", True, f"{found}: trials may have `target.egress`")
-    remedy = "only `target.egress` needs it: install the package squid (apt-get install squid)"
+    remedy = "only `target.egress` needs it: apt-get install squid-openssl, or squid"
     return Check("squid", False, "not installed", remedy)
 
 
