@@ -169,7 +169,7 @@ class Round:
         return bool(self.excess)
 
     def _measure(self, quotas: Sequence[Quota]) -> Iterator[None]:
-        known_bytes = 0
+        known_bytes = left = 0
         for quota in quotas:
             used = 0
             try:
@@ -181,19 +181,21 @@ class Round:
             except TooDeep:
                 self.excess = f"{quota.what} held directories nested more than {MAX_DEPTH} deep"
                 yield
-            self.headroom = min(self.headroom, max(quota.limit_bytes - used, 0))
+            left = max(quota.limit_bytes - used, 0)
+            self.headroom = min(self.headroom, left)
             known_bytes += used
         hidden = self._gone_bytes - known_bytes
-        if quotas and hidden >= _NEAR * self.headroom:
-            yield from self._measure_deleted(quotas[-1], hidden)
+        if quotas and hidden >= _NEAR * left:
+            yield from self._measure_deleted(quotas[-1], left, hidden)
 
-    def _measure_deleted(self, quota: Quota, most: int) -> Iterator[None]:
-        """Files without a name occupy what they do as long as somebody has them open."""
+    def _measure_deleted(self, quota: Quota, left: int, most: int) -> Iterator[None]:
+        """Files without a name occupy what they do as long as somebody has them open: they are
+        scratch, wherever they were."""
         found = 0
         for each in walk_deleted(self._directory):
             found += each
             yield
-        if min(found, most) > self.headroom:
+        if min(found, most) > left:
             self.excess = (
                 f"it holds {_size(found)} in deleted files that it has open, more than what is "
                 f"left of the {_size(quota.limit_bytes)} that {quota.setting} allows"

@@ -1,6 +1,7 @@
 """What directories are counted as, and when anybody looks at all."""
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,18 @@ def test_a_sparse_file_counts_its_length_only_where_it_is_collected(tmp_path: Pa
         file.truncate(64 * MIB)
     assert used(tmp_path) == ENTRY_BYTES
     assert used(tmp_path, by_length=True) == 64 * MIB
+
+
+def test_space_taken_behind_the_end_of_a_file_counts(tmp_path: Path) -> None:
+    keep_size = 1
+    with (tmp_path / "short").open("wb") as file:
+        libc = ctypes.CDLL(None, use_errno=True)
+        size = ctypes.c_int64(4 * MIB)
+        if libc.fallocate(file.fileno(), keep_size, ctypes.c_int64(0), size) != 0:
+            assert ctypes.get_errno() == errno.EOPNOTSUPP
+            return
+    assert (tmp_path / "short").stat().st_size == 0
+    assert used(tmp_path) >= 4 * MIB
 
 
 def test_a_file_with_many_names_counts_once(tmp_path: Path) -> None:
@@ -172,6 +185,11 @@ def test_deleted_files_that_a_child_has_open_count_when_space_is_missing(tmp_pat
         said = measured(tmp_path, 2 * MIB, gone=3 * MIB).excess
         assert "in deleted files that it has open" in said
         assert measured(tmp_path, 8 * MIB, gone=3 * MIB).excess == ""
+        both = [quota(tmp_path / "output", MIB), quota(tmp_path, 8 * MIB)]
+        (tmp_path / "output").mkdir()
+        whole = Round(str(tmp_path), both, 3 * MIB)
+        assert whole.advance(10.0)
+        assert whole.excess == "", "they are scratch, and no part of the output"
         device_wide = measured(tmp_path, 2 * MIB + MIB // 2, gone=30 * MIB).excess
         own = os.stat(tmp_path).st_dev
         maps = f"{os.major(own):02x}:{os.minor(own):02x}"
