@@ -2,8 +2,10 @@
 
 import ctypes
 import errno
+import mmap
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -157,22 +159,22 @@ def test_a_round_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert sliced.advance(0.0)
 
 
-def test_deleted_files_that_a_child_has_open_count_when_space_is_missing(tmp_path: Path) -> None:
+@contextmanager
+def holder(place: Path) -> Iterator[int]:
+    """A child that has 2 MiB of a deleted file open and 1 MiB of another mapped; its pid."""
     ready, say = os.pipe()
     wait, go_on = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            import mmap
-
-            with (tmp_path / "open").open("w+b") as file, (tmp_path / "map").open("w+b") as other:
+            with (place / "open").open("w+b") as file, (place / "map").open("w+b") as other:
                 file.write(bytes(2 * MIB))
                 other.write(bytes(MIB))
                 file.flush()
                 other.flush()
                 held = mmap.mmap(other.fileno(), MIB)
-                os.unlink(tmp_path / "open")
-                os.unlink(tmp_path / "map")
+                os.unlink(place / "open")
+                os.unlink(place / "map")
                 other.close()
                 os.write(say, b"x")
                 os.read(wait, 1)
@@ -181,25 +183,34 @@ def test_deleted_files_that_a_child_has_open_count_when_space_is_missing(tmp_pat
             os._exit(0)
     os.read(ready, 1)
     try:
-        assert measured(tmp_path, MIB, gone=0).excess == "", "nobody misses any space"
-        said = measured(tmp_path, 2 * MIB, gone=3 * MIB).excess
-        assert "in deleted files that it has open" in said
-        assert measured(tmp_path, 8 * MIB, gone=3 * MIB).excess == ""
-        both = [quota(tmp_path / "output", MIB), quota(tmp_path, 8 * MIB)]
-        (tmp_path / "output").mkdir()
-        whole = Round(str(tmp_path), both, 3 * MIB)
-        assert whole.advance(10.0)
-        assert whole.excess == "", "they are scratch, and no part of the output"
-        device_wide = measured(tmp_path, 2 * MIB + MIB // 2, gone=30 * MIB).excess
-        own = os.stat(tmp_path).st_dev
-        maps = f"{os.major(own):02x}:{os.minor(own):02x}"
-        if maps in Path(f"/proc/{pid}/maps").read_text():  # not so where devices are virtual
-            assert "3 MiB in deleted files" in device_wide
+        yield pid
     finally:
         os.write(go_on, b"x")
         os.waitpid(pid, 0)
         for descriptor in (ready, say, wait, go_on):
             os.close(descriptor)
+
+
+def test_deleted_files_that_a_child_has_open_count_when_space_is_missing(tmp_path: Path) -> None:
+    with holder(tmp_path) as pid:
+        assert measured(tmp_path, MIB, gone=0).excess == "", "nobody misses any space"
+        said = measured(tmp_path, 2 * MIB, gone=3 * MIB).excess
+        assert "in deleted files that it has open" in said
+        assert measured(tmp_path, 8 * MIB, gone=3 * MIB).excess == ""
+        mapped_too = measured(tmp_path, 2 * MIB + MIB // 2, gone=30 * MIB).excess
+        own = os.stat(tmp_path).st_dev
+        maps = f"{os.major(own):02x}:{os.minor(own):02x}"
+        if maps in Path(f"/proc/{pid}/maps").read_text():  # not so where devices are virtual
+            assert "3 MiB in deleted files" in mapped_too
+
+
+def test_deleted_files_are_no_part_of_the_output(tmp_path: Path) -> None:
+    (tmp_path / "output").mkdir()
+    both = [quota(tmp_path / "output", MIB), quota(tmp_path, 8 * MIB)]
+    with holder(tmp_path):
+        whole = Round(str(tmp_path), both, 3 * MIB)
+        assert whole.advance(10.0)
+    assert whole.excess == ""
 
 
 def test_the_quotas_are_those_that_the_limits_name() -> None:
