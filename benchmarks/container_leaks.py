@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.container_bare import container_pair_ms
 from benchmarks.noop_arl import run_study
 
 if TYPE_CHECKING:
@@ -30,18 +30,44 @@ class Surroundings:
     mounts: frozenset[str]
     cgroups: frozenset[str]
     processes: frozenset[str]
-    temporary_files: frozenset[str]
+    files: frozenset[str]
 
 
-def look(client: "DockerClient", home: Path) -> Surroundings:
+@dataclass(frozen=True)
+class Scope:
+    """What is looked at: this engine's and this ARL's, since others come and go."""
+
+    home: Path
+    temporary: Path
+    """The only directory for temporary files that the study has."""
+    engine: str
+    """Where the engine keeps its files."""
+    cgroups: str
+    """In the path of every control group of the engine's containers."""
+
+    @staticmethod
+    def of(client: "DockerClient", folder: Path) -> "Scope":
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        private = os.environ.get("ARL_ENGINE_DIR")
+        return Scope(
+            home=folder / "home",
+            temporary=temporary,
+            engine=private or client.api.info()["DockerRootDir"],
+            cgroups=os.environ.get("ARL_ENGINE_NAMESPACE", "docker") if private else "docker",
+        )
+
+
+def look(client: "DockerClient", scope: Scope) -> Surroundings:
     return Surroundings(
         containers=frozenset(c["Id"] for c in client.api.containers(all=True)),
         volumes=frozenset(v["Name"] for v in client.api.volumes()["Volumes"] or ()),
         networks=frozenset(n["Id"] for n in client.api.networks()),
-        mounts=frozenset(_mounts()),
-        cgroups=frozenset(_cgroups()),
-        processes=frozenset(_processes(str(home))),
-        temporary_files=frozenset(path.name for path in Path(tempfile.gettempdir()).glob("arl-*")),
+        mounts=frozenset(m for m in _mounts() if m.startswith((scope.engine, str(scope.home)))),
+        cgroups=frozenset(_cgroups(scope)),
+        processes=frozenset(_processes(str(scope.home))),
+        files=frozenset(_files(scope)),
     )
 
 
@@ -50,27 +76,31 @@ def run_for_leaks(
 ) -> dict[str, list[str]]:
     """Run so many container trials, four at once; what is left, by kind, empty where nothing
     is. Raises RuntimeError when the study fails."""
-    home = folder / "home"
-    before = look(client, home)
+    container_pair_ms(client, image, "none")  # the engine makes what it keeps for good
+    scope = Scope.of(client, folder)
+    before = look(client, scope)
     sections = {"target": {"name": "docker", "image": image}}
-    run_study(folder, trials=trials, parallel=4, sections=sections, keep=True)
-    left = {"files": _files(home)}
-    _end_daemons(home)
-    after = look(client, home)
-    for kind in fields(Surroundings):
-        left[kind.name] = sorted(getattr(after, kind.name) - getattr(before, kind.name))
-    return left
+    usual = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(scope.temporary)
+    try:
+        run_study(folder, trials=trials, parallel=4, sections=sections, keep=True)
+    finally:
+        os.environ.pop("TMPDIR")
+        if usual is not None:
+            os.environ["TMPDIR"] = usual
+    _end_daemons(scope.home)
+    after = look(client, scope)
+    return {
+        kind.name: sorted(getattr(after, kind.name) - getattr(before, kind.name))
+        for kind in fields(Surroundings)
+    }
 
 
-def _files(home: Path) -> list[str]:
-    """Of attempts: they should have been released by now."""
-    return sorted(
-        str(path.relative_to(home))
-        for place in home.iterdir()
-        if place.is_dir() and place.name not in KEPT
-        for part in _WORKED
-        for path in (place / part).glob("*")
-    )
+def _files(scope: Scope) -> list[str]:
+    """Of attempts, which should have been released by now, and temporary ones."""
+    places = [p for p in scope.home.glob("*") if p.is_dir() and p.name not in KEPT]
+    found = [path for place in places for part in _WORKED for path in (place / part).glob("*")]
+    return [str(path) for path in (*found, *scope.temporary.rglob("*"))]
 
 
 def _mounts() -> list[str]:
@@ -78,12 +108,11 @@ def _mounts() -> list[str]:
         return [line.split()[1] for line in file]
 
 
-def _cgroups() -> list[str]:
-    """Of containers and of ARL: others come and go on a machine that is used."""
+def _cgroups(scope: Scope) -> list[str]:
     return [
         directory
         for directory, _, _ in os.walk("/sys/fs/cgroup")
-        if "/docker/" in directory or "/arl" in directory
+        if f"/{scope.cgroups}/" in f"{directory}/"
     ]
 
 
