@@ -29,6 +29,7 @@ CPUS: Final = 0.25
 """Little, so that a busy machine has enough to show that more is not given."""
 CPU_SHARE: Final = 1.6
 """What passes for that much: the kernel counts in slices of 100 ms."""
+_FOR_SEVEN_S: Final = "i=0; while [ $i -lt 140 ]; do sleep 0.05; i=$((i + 1)); done"
 TIMEOUT_S: Final = 0.6
 GRACE_S: Final = 0.4
 _TRIES: Final = 3
@@ -49,10 +50,8 @@ def judge_deadline(deaf: Exit, polite: Exit, timeout_s: float, grace_s: float) -
 
 def _deadline(stage: Stage) -> Judged:
     limits = Limits(timeout_s=TIMEOUT_S, grace_s=GRACE_S)
-    deaf = stage.launch(
-        stage.spec("trap '' TERM; for i in $(seq 140); do sleep 0.05; done", limits=limits)
-    )
-    script = "trap 'exit 3' TERM; for i in $(seq 140); do sleep 0.05; done"
+    deaf = stage.launch(stage.spec(f"trap '' TERM; {_FOR_SEVEN_S}", limits=limits))
+    script = f"trap 'exit 3' TERM; {_FOR_SEVEN_S}"
     polite = stage.launch(stage.spec(script, limits=Limits(timeout_s=TIMEOUT_S, grace_s=10.0)))
     ended = stage.finish(deaf).exit
     problems = judge_deadline(ended, stage.finish(polite).exit, TIMEOUT_S, GRACE_S)

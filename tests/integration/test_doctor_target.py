@@ -15,12 +15,16 @@ from targets.conformance.stage import PREFIX
 from targets.conformance.suite import CHECKS, LAST
 from targets.promises import Subject
 from tests.cli_runs import Arl
+from tests.machine_image import import_machine_image
+from tests.private_engine import shared_engine
 from tests.target_runs import is_alive, processes_marked, require_bubblewrap, wait_until
 
 LOCAL_PROMISES_NOT = {
     "labels", "processors", "interfaces", "loopback", "names", "egress", "files of the machine",
     "read-only", "scratch", "other processes", "gpus", "image",
 }  # fmt: skip
+PATIENCE_S = 200.0
+"""For forty attempts in containers on a busy machine."""
 BUBBLEWRAP_PROMISES_NOT = {"gpus", "image"}
 
 
@@ -68,6 +72,30 @@ def test_a_sandbox_keeps_everything_it_promises(arl: Arl) -> None:
     no = {name for name, outcome in outcomes(document).items() if outcome == "not promised"}
     assert no <= BUBBLEWRAP_PROMISES_NOT | {"processors"}
     assert done.err.count("\n") == len(CHECKS) + 1
+    assert not arl.home.exists()
+
+
+@pytest.mark.docker
+def test_a_container_keeps_everything_it_promises(
+    arl: Arl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shared_engine() as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.host)
+        image = import_machine_image("arl-doctor-test")
+        more = {"DOCKER_HOST": engine.host}
+        found = {c["name"]: c for c in arl.ok("doctor", "--json", **more).json()["checks"]}
+        with arl.start("doctor", "--target", "docker", "--json", **more) as process:
+            out, _ = process.communicate(timeout=PATIENCE_S)
+        named = ("--target", "docker", "--image", image, "--only", "image", "--only", "deadline")
+        imaged = arl.run("doctor", *named, "--json", **more)
+        left = engine.client().api.containers(all=True)
+    assert "engine " in found["docker"]["found"]
+    document = json.loads(out)
+    assert (failing(document), process.returncode) == ([], 0)
+    assert (failing(imaged.json()), imaged.code) == ([], 0)
+    assert outcomes(imaged.json()) == dict.fromkeys(("image", "deadline", LAST), "holds")
+    assert "not promised" not in outcomes(document).values()
+    assert left == []
     assert not arl.home.exists()
 
 
