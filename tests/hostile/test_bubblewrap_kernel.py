@@ -31,7 +31,7 @@ def call(name, *arguments):
 """
 
 
-def kernel_attack(target: BubblewrapTarget, code: str, outside: dict[str, str]) -> str:
+def check_attack(target: BubblewrapTarget, code: str, outside: dict[str, str]) -> str:
     if KNOWN is None:
         pytest.skip(f"there is no filter for {platform.machine()}")
     ended = attack(target, PRELUDE + code, outside)
@@ -51,7 +51,7 @@ for name in sorted(set(CALLS) - {"clone", "clone3", "personality", "ioctl", "soc
     if said != errno.EPERM:
         got_through((name, said))
 """
-    assert kernel_attack(target, code, outside).count("EPERM") == len(CALLS) - 6
+    assert check_attack(target, code, outside).count("EPERM") == len(CALLS) - 6
 
 
 JUDGED = {
@@ -82,7 +82,7 @@ print(errno.errorcode.get(said, said))
 if said != errno.EPERM:
     got_through({what!r})
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_clone3_is_unknown_so_that_libraries_use_clone(
@@ -100,7 +100,7 @@ thread.join()
 import subprocess
 print(subprocess.run(["/bin/echo", "a child"], capture_output=True).stdout)
 """
-    said = kernel_attack(target, code, outside)
+    said = check_attack(target, code, outside)
     assert "a thread" in said
     assert "a child" in said
 
@@ -126,7 +126,7 @@ if pid == 0:  # a kernel without i386 calls kills it
     os._exit(0)
 os.waitpid(pid, 0)
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_the_filter_cannot_be_taken_off_and_binds_every_process(
@@ -147,7 +147,7 @@ if pid == 0:
     os.execv("/bin/sh", ["/bin/sh", "-c", look])
 os.waitpid(pid, 0)
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_no_descriptor_of_the_sandbox_itself_is_left(
@@ -160,7 +160,7 @@ for fd in range(3, 256):
     except OSError:
         pass
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_an_abstract_socket_of_the_machine_is_of_another_network(
@@ -187,7 +187,7 @@ for kind in {[int(kind) for kind in kinds]}:
 if "arl-kernel-test" in open("/proc/net/unix").read():
     got_through("names of sockets")
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
     for server in servers:
         with pytest.raises(TimeoutError):
             server.recv(1) if server.type == socket.SOCK_DGRAM else server.accept()
@@ -219,7 +219,7 @@ open("/dev/shm/arl-kernel-test-inside", "w").write("the program's")
 if os.path.exists("/dev/mqueue"):
     got_through("message queues")
 """
-        kernel_attack(target, code, outside)
+        check_attack(target, code, outside)
         assert posix.read_text() == "the machine's"
         assert not Path("/dev/shm/arl-kernel-test-inside").exists()
     finally:
@@ -242,7 +242,7 @@ for fd in (0, 1, 2):
 if os.listdir("/dev/pts") not in ([], ["ptmx"]):
     got_through(os.listdir("/dev/pts"))
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_the_way_through_proc_leads_to_its_own_root_only(
@@ -271,7 +271,7 @@ for line in open("/proc/self/mountinfo"):
     if line.split()[4] == "/" and "rw" in line.split()[5].split(","):
         got_through(line)
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_a_namespace_of_another_process_cannot_be_entered(
@@ -291,7 +291,7 @@ for flag in (0x20000, 0x10000000, 0x40000000, 0x20000000, 0x8000000, 0x4000000, 
     if libc.unshare(flag) == 0:
         got_through(flag)
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 FILLERS = {
@@ -339,7 +339,7 @@ try:
 except OSError:
     pass
 """
-    kernel_attack(target, code, outside)
+    check_attack(target, code, outside)
 
 
 def test_a_pool_of_processes_with_locks_and_shared_memory_works(

@@ -58,7 +58,7 @@ def patched(arl: Arl, **sections: Any) -> str:
     return file
 
 
-def refused(arl: Arl, done: Done, *words: str) -> None:
+def check_refused(arl: Arl, done: Done, *words: str) -> None:
     """Exit code 2, the sentence on standard error, and nothing of the study anywhere."""
     assert done.code == 2, done
     assert done.out == ""
@@ -119,22 +119,26 @@ def test_what_a_study_names_counts_more_than_the_operators_auto(arl: Arl) -> Non
 
 def test_code_that_a_model_writes_is_refused_where_nothing_holds_it(arl: Arl) -> None:
     file = patched(arl, target={"name": "local"})
-    refused(arl, arl.run("submit", file), "target.name 'local'", "program.mutable")
-    refused(arl, arl.run("run", file), "ARL_ALLOW_UNSANDBOXED_PATCHES=1")
+    check_refused(arl, arl.run("submit", file), "target.name 'local'", "program.mutable")
+    check_refused(arl, arl.run("run", file), "ARL_ALLOW_UNSANDBOXED_PATCHES=1")
 
 
 def test_code_that_a_model_writes_is_refused_where_auto_finds_no_sandbox(
     arl: Arl, bare: dict[str, str]
 ) -> None:
     done = arl.run("submit", patched(arl), **bare)
-    refused(arl, done, "target.name 'auto'", "no sandbox works", "apt-get install bubblewrap")
+    check_refused(
+        arl, done, "target.name 'auto'", "no sandbox works", "apt-get install bubblewrap"
+    )
 
 
 def test_the_operator_may_allow_it_by_name_and_in_no_other_words(arl: Arl) -> None:
     file = patched(arl, target={"name": "local"})
     done = arl.run("submit", file, ARL_ALLOW_UNSANDBOXED_PATCHES="yes")
-    refused(arl, done, "ARL_ALLOW_UNSANDBOXED_PATCHES: 'yes': write 1 or 0")
-    refused(arl, arl.run("submit", file, ARL_ALLOW_UNSANDBOXED_PATCHES="0"), "program.mutable")
+    check_refused(arl, done, "ARL_ALLOW_UNSANDBOXED_PATCHES: 'yes': write 1 or 0")
+    check_refused(
+        arl, arl.run("submit", file, ARL_ALLOW_UNSANDBOXED_PATCHES="0"), "program.mutable"
+    )
     allowed = arl.ok("submit", file, "--json", ARL_ALLOW_UNSANDBOXED_PATCHES="1")
     assert allowed.json()["target"] == "local"
 
@@ -164,7 +168,7 @@ def test_code_that_answers_is_refused_where_only_its_training_is_held(arl: Arl) 
     }
     (arl.place / file).write_text(json.dumps(document))
     done = arl.run("submit", file)
-    refused(arl, done, "evaluator.target 'local'", "program.mutable")
+    check_refused(arl, done, "evaluator.target 'local'", "program.mutable")
 
 
 @pytest.mark.bubblewrap
@@ -202,13 +206,13 @@ def test_an_image_is_refused_where_none_are_run(arl: Arl, name: str) -> None:
         require_bubblewrap()
     file = arl.study(target={"name": name, "image": "example/trial:1"})
     words = (f"target {name} does not read it", "write target.name: docker")
-    refused(arl, arl.run("submit", file), "target.image", *words)
+    check_refused(arl, arl.run("submit", file), "target.image", *words)
     file = arl.study(target={"name": name})
     document = json.loads((arl.place / file).read_text())
     document["evaluator"]["image"] = "example/evaluator:1"
     (arl.place / file).write_text(json.dumps(document))
     done = arl.run("submit", file)
-    refused(arl, done, "evaluator.image", f"target {name} runs no images")
+    check_refused(arl, done, "evaluator.image", f"target {name} runs no images")
 
 
 @pytest.mark.bubblewrap
