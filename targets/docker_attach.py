@@ -8,6 +8,11 @@ from typing import Final
 _HEADER_BYTES: Final = 8
 _PIECE_BYTES: Final = 64 * 1024
 _HEAD_BYTES: Final = 64 * 1024
+_NO_CONTAINER: Final = b"404"
+
+
+class NoContainer(Exception):
+    """There is none of that name (any more)."""
 
 
 class LogStream:
@@ -20,16 +25,21 @@ class LogStream:
         container: str,
         sink: Callable[[bytes], None],
         known: int | None,
+        *,
+        follow: bool,
     ) -> None:
         """Attach over the engine's socket at `path`; so many bytes are known already, None: all
-        that were written up to now. Raises OSError."""
+        that were written up to now. `follow` what may still be written. Raises OSError,
+        NoContainer."""
         self._sink = sink
         self._skip = known or 0
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.settimeout(30.0)
             self._socket.connect(path)
-            self._socket.sendall(_request(version, container, past=known is not None))
+            self._socket.sendall(
+                _request(version, container, past=known is not None, follow=follow)
+            )
             self._received = self._read_head()
             self._socket.setblocking(False)  # noqa: FBT003 - the socket's own API
         except BaseException:
@@ -63,6 +73,8 @@ class LogStream:
                 raise ConnectionError("the engine closed the connection")
             head += data
         status = head.split(b" ", 2)[1]
+        if status == _NO_CONTAINER:
+            raise NoContainer
         if status not in (b"101", b"200"):
             raise ConnectionError(f"the engine answers {os.fsdecode(status)}")
         return head.partition(b"\r\n\r\n")[2]
@@ -84,8 +96,8 @@ class LogStream:
         self._received = self._received[at:]
 
 
-def _request(version: str, container: str, *, past: bool) -> bytes:
-    query = f"logs={int(past)}&stream=1&stdout=1&stderr=1"
+def _request(version: str, container: str, *, past: bool, follow: bool) -> bytes:
+    query = f"logs={int(past)}&stream={int(follow)}&stdout=1&stderr=1"
     return (
         f"POST /v{version}/containers/{container}/attach?{query} HTTP/1.1\r\n"
         "Host: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"

@@ -12,6 +12,7 @@ from targets import docker_turns, layout, linux
 from targets.docker_body import CANNOT_EXECUTE
 from targets.docker_box import Box, BoxLog
 from targets.docker_calls import Refusal, Trouble
+from targets.docker_events import is_certain
 from targets.docker_making import Making, Unmade, Unwanted
 from targets.docker_surroundings import Surroundings
 from targets.docker_turns import Message, Turns
@@ -51,9 +52,11 @@ class Attempt(threading.Thread):
         self._logs: list[BoxLog] = []
         self._watch: BoxWatch | None = None
         self._seen = Seen(asked=self._facts.get("ending"))
+        self._engine: layout.Fact | None = None
+        """Which one started it."""
         self._started_at = self._ended_at = 0.0
         self._deadline = self._kill_at = self._look_at = _NEVER
-        self._is_started = self._is_over = False
+        self._is_started = self._is_over = self._is_deaf = False
 
     def run(self) -> None:
         try:
@@ -96,7 +99,6 @@ class Attempt(threading.Thread):
         except (OSError, ValueError, KeyError) as error:
             raise Unmade("launch_failed", f"its launch file is damaged: {error!r}") from error
         info = self._making.insist(self._around.find_info)
-        self._seen.survives_engine = bool(info.get("LiveRestoreEnabled"))
         for plan, log in zip(plans, (layout.LOG, layout.ANSWERER_LOG), strict=False):
             self._boxes.append(Box(self._around.calls, info, plan))
             self._logs.append(BoxLog(f"{self._directory}/{log}", self._launch["log_bytes"]))
@@ -106,8 +108,8 @@ class Attempt(threading.Thread):
     def _start(self) -> None:
         self._making.make(self._directory, self._boxes, self._logs)
         self._making.check_wanted()
-        identity = self._around.find_identity()
-        self._note({"started": time.monotonic(), "engine": identity})
+        self._engine = self._around.find_identity()
+        self._note({"started": time.monotonic(), "engine": self._engine})
         self._is_started = True
         self._making.start(self._boxes)
         self._on_started(time.monotonic())
@@ -120,15 +122,12 @@ class Attempt(threading.Thread):
             if state is None:
                 self._seen.is_gone = self._seen.is_gone or box is self._boxes[0]
                 continue
-            self._making.attach(box, log)
+            self._making.attach(box, log, follow=state["Status"] != "exited")
             box.was_tried = True
         if self._seen.is_gone:
             self._is_over = True
             return
-        identity = self._around.find_identity()
-        seen = self._seen
-        seen.was_cut_off = identity is None or identity != self._facts.get("engine")
-        seen.survives_engine = seen.survives_engine or identity is None
+        self._engine = self._facts.get("engine")
         if self._seen.asked is None:
             self._making.start([box for box in self._boxes if box.was_tried])
         self._on_started(self._facts["started"])
@@ -138,8 +137,6 @@ class Attempt(threading.Thread):
         self._started_at = at
         self._look()
         self._started_at = own.begun_at or at
-        if own.pidfd >= 0:
-            self._turns.add(own.pidfd, self._on_process_end)
         self._deadline = self._started_at + self._launch["timeout_s"]
         self._watch = BoxWatch(
             self._directory, self._launch, self._logs, time.monotonic(), self._measure
@@ -167,15 +164,24 @@ class Attempt(threading.Thread):
             state = own.inspect()
         except (Trouble, Refusal) as trouble:
             self._around.on_trouble(str(trouble))
+            self._follow_process(own.find_process())
             self._look_at = time.monotonic() + _LOOK_AGAIN_S
             return
         if state is None or not state["Running"]:
             self._on_end()
             return
-        self._seen.was_cut_off = False
-        own.watch_process(int(state["Pid"]))
+        self._find_out_whether_cut_off()
+        if self._seen.survives_engine:  # else it ends what it found, in a moment
+            self._engine = self._around.find_identity()
+        self._listen_again(follow=True)
+        self._follow_process(int(state["Pid"]))
         if self._ended_at:
             self._look_at = time.monotonic() + _LOOK_AGAIN_S
+
+    def _follow_process(self, pid: int) -> None:
+        own = self._boxes[0]
+        if own.watch_process(pid):
+            self._turns.add(own.pidfd, self._on_process_end)
 
     def _on_message(self, message: Message) -> None:
         what, container = message
@@ -184,10 +190,26 @@ class Attempt(threading.Thread):
         elif what == docker_turns.STOP:
             self._on_stop()
         elif what == docker_turns.LOOK and self._is_started:
-            self._seen.was_cut_off = True
+            self._is_deaf = True
             self._look_at = 0.0
         elif self._boxes and container == self._boxes[0].name:
             self._on_event(what)
+
+    def _find_out_whether_cut_off(self) -> None:
+        """Whether another engine has come in place of the one that it ran under."""
+        seen, now = self._seen, self._around.find_identity()
+        seen.was_cut_off = now != self._engine
+        if seen.was_cut_off:
+            info = self._making.insist(self._around.calls.info, until_unwanted=False)
+            # Where engines cannot be told apart, only what engines do is laid to one.
+            seen.survives_engine = bool(info.get("LiveRestoreEnabled")) or not is_certain(now)
+
+    def _listen_again(self, *, follow: bool) -> None:
+        """To its output, if the engine that told of it went away."""
+        if self._is_deaf:
+            self._is_deaf = False
+            for box, log in zip(self._boxes, self._logs, strict=True):
+                self._making.attach(box, log, follow=follow)
 
     def _on_stop(self) -> None:
         if not self._seen.was_told_to_stop:
@@ -216,6 +238,7 @@ class Attempt(threading.Thread):
         return False
 
     def _on_end(self) -> None:
+        self._find_out_whether_cut_off()
         self._is_over = True
         self._ended_at = self._ended_at or time.monotonic()
 
@@ -287,6 +310,7 @@ class Attempt(threading.Thread):
         seen = self._seen
         seen.is_gone = state is None
         if state is not None:
+            self._listen_again(follow=False)
             seen.status = int(state["ExitCode"])
             seen.was_out_of_memory = seen.was_out_of_memory or bool(state["OOMKilled"])
         seen.was_out_of_memory = seen.was_out_of_memory or own.usage.memory_kills > 0

@@ -6,11 +6,11 @@ import time
 from typing import Any, Final
 
 from targets import layout
-from targets.docker_attach import LogStream
+from targets.docker_attach import LogStream, NoContainer
 from targets.docker_body import FENCE_LABEL, ROOT_LABEL, adapted
 from targets.docker_calls import CONFLICT, GONE, Answer, EngineCalls, Refusal, Trouble
 from targets.docker_skeleton import REPOSITORY
-from targets.docker_usage import ControlGroups, Usage, open_pidfd
+from targets.docker_usage import ControlGroups, Usage, find_first_process, open_pidfd
 from targets.program_log import LogWriter, log_files
 
 _NEVER: Final = "0001-01-01"
@@ -36,6 +36,8 @@ class Box:
         self.body: dict[str, Any] = plan["body"]
         self.image: str = self.body["Image"]
         self.shell: str = self.body["Entrypoint"][-1]
+        self.id = ""
+        """As the engine calls it; empty when another keeper made it."""
         self.log: LogStream | None = None
         self.pidfd = -1
         self.begun_at: float | None = None
@@ -62,11 +64,11 @@ class Box:
         volumes = () if is_system else self._calls.find_volumes(self.image)
         body = adapted(self.body, self._info, volumes or ())
         try:
-            self._calls.create(self.name, body)
+            self.id = self._calls.create(self.name, body)
         except Refusal as refusal:
             if refusal.status == GONE and is_system:
                 self._calls.make_system_image(self.image)
-                self._calls.create(self.name, body)
+                self.id = self._calls.create(self.name, body)
             elif refusal.status == CONFLICT:
                 self._adopt_name()
             else:
@@ -87,17 +89,29 @@ class Box:
         self._calls.remove(self.name)
         raise Trouble(f"container {self.name} of an earlier attempt is being removed")
 
-    def attach(self, path: str, log: LogWriter) -> None:
-        """Follow its output, from where the log's files end. Raises Trouble."""
+    def attach(self, path: str, log: LogWriter, *, follow: bool) -> LogStream | None:
+        """Read its output from where the log's files end, and follow what comes; None when there
+        is no such container any more. Raises Trouble."""
         kept = int(self.body["HostConfig"]["LogConfig"]["Config"]["max-size"])
         known: int | None = log.total
         if log.total > kept // _JSON_ROOM:  # the engine has dropped what it would be told by
             known = None
             log.write(_LOST)
+        self.drop_log()
         try:
-            self.log = LogStream(path, self._calls.version, self.name, log.write, known)
+            self.log = LogStream(
+                path, self._calls.version, self.name, log.write, known, follow=follow
+            )
+        except NoContainer:
+            return None
         except OSError as error:
             raise Trouble(str(error)) from error
+        return self.log
+
+    def drop_log(self) -> None:
+        if self.log is not None:
+            self.log.close()
+            self.log = None
 
     def start(self) -> None:
         """Start it unless it was started before: one that has ended is not started again.
@@ -120,15 +134,23 @@ class Box:
         state: Answer = found["State"]
         return state
 
-    def watch_process(self, pid: int) -> None:
-        """Its first process, as this machine sees it; 0 when it has ended already."""
-        if pid > 0 and self.pidfd < 0 and self._is_plain():
-            groups = ControlGroups(pid)
-            self.pidfd = open_pidfd(pid)
-            if self.pidfd >= 0:
-                self._groups = groups
-                self.begun_at = _began_at(pid)
-                self.measure()
+    def watch_process(self, pid: int) -> bool:
+        """Its first process, as this machine sees it, 0 when that is not known. Whether `pidfd`
+        will tell of its end from now on."""
+        if pid <= 0 or self.pidfd >= 0 or not self._is_plain():
+            return False
+        groups = ControlGroups(pid)
+        self.pidfd = open_pidfd(pid)
+        if self.pidfd < 0:
+            return False
+        self._groups = groups
+        self.begun_at = _began_at(pid)
+        self.measure()
+        return True
+
+    def find_process(self) -> int:
+        """Its first process without asking the engine; 0 when there is none to be seen."""
+        return find_first_process(self.id) if self.id else 0
 
     def _is_plain(self) -> bool:
         runtime = self.body["HostConfig"].get("Runtime") or self._info.get("DefaultRuntime", "")
@@ -158,9 +180,7 @@ class Box:
         self._calls.remove(self.name)
 
     def close(self) -> None:
-        if self.log is not None:
-            self.log.close()
-            self.log = None
+        self.drop_log()
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1

@@ -15,7 +15,8 @@ from targets.docker_body import Body
 from targets.docker_skeleton import REPOSITORY, system_archive
 from targets.layout import one_line
 
-PATIENCE_S: Final = 30.0
+ASKING_S: Final = 5.0
+DOING_S: Final = 60.0
 """For one call: an engine that takes longer is hung as far as this call is concerned. Every call
 is made again later."""
 
@@ -44,7 +45,7 @@ class EngineCalls:
     def __init__(self, address: str) -> None:
         self.address = address
         self._lock = threading.Lock()
-        self._api: docker.APIClient | None = None
+        self._apis: dict[float, docker.APIClient] = {}
         self._volumes: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -52,13 +53,13 @@ class EngineCalls:
         """Of the API that is spoken. Raises Trouble."""
         return str(self._client()._version)
 
-    def _client(self) -> docker.APIClient:
+    def _client(self, patience_s: float = ASKING_S) -> docker.APIClient:
         with self._lock, _translated():
-            if self._api is None:
-                self._api = docker.APIClient(
-                    base_url=self.address, version="auto", timeout=PATIENCE_S
+            if patience_s not in self._apis:
+                self._apis[patience_s] = docker.APIClient(
+                    base_url=self.address, version="auto", timeout=patience_s
                 )
-            return self._api
+            return self._apis[patience_s]
 
     def info(self) -> Answer:
         with _translated():
@@ -69,12 +70,12 @@ class EngineCalls:
         """The id of the new container. Raises Refusal: CONFLICT, the name is taken; GONE, there
         is no such image."""
         with _translated():
-            made = self._client().create_container_from_config(body, name=name)
+            made = self._client(DOING_S).create_container_from_config(body, name=name)
             return str(made["Id"])
 
     def start(self, container: str) -> None:
         with _translated():
-            self._client().start(container)
+            self._client(DOING_S).start(container)
 
     def inspect(self, container: str) -> Answer | None:
         """None when there is no such container."""
@@ -100,7 +101,7 @@ class EngineCalls:
         """End it and delete it with its volumes. One that is gone, or going, is no error."""
         try:
             with _translated():
-                self._client().remove_container(container, force=True, v=True)
+                self._client(DOING_S).remove_container(container, force=True, v=True)
         except Refusal as refusal:
             if refusal.status not in (GONE, CONFLICT):
                 raise
@@ -109,7 +110,9 @@ class EngineCalls:
         """The image that stands for this machine's system."""
         with _translated():
             tag = name.removeprefix(f"{REPOSITORY}:")
-            self._client().import_image_from_data(system_archive(), repository=REPOSITORY, tag=tag)
+            self._client(DOING_S).import_image_from_data(
+                system_archive(), repository=REPOSITORY, tag=tag
+            )
 
     def find_volumes(self, image: str) -> tuple[str, ...] | None:
         """Directories that an image wants to be volumes; None when it is not here."""

@@ -1,5 +1,6 @@
 """Listens to what the engine tells of a root's containers, and to whether there is an engine."""
 
+import os
 import socket
 import struct
 import threading
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from targets import layout
-from targets.docker_address import silence_of
+from targets.docker_address import silence_of, socket_of
 from targets.docker_body import ATTEMPT_LABEL
 from targets.docker_calls import Answer, EngineCalls, Refusal, Trouble
 from targets.docker_turns import EVENT
@@ -21,6 +22,8 @@ _BACK_S: Final = 1
 """Told again from so long ago: between the answer and the engine's ear there is a gap."""
 _CREDENTIALS: Final = struct.Struct("iII")
 _INIT: Final = 1
+_PID_FILE: Final = "/run/docker.pid"
+"""Where the engine that a service manager runs writes its own."""
 
 Event = tuple[str, str, str]
 """The attempt's name, what happened (with EVENT before it), the container's name."""
@@ -44,6 +47,9 @@ class Events(threading.Thread):
         self._problem = "it was not reached yet"
         self._answered_at = 0.0
         self._info: Answer | None = None
+        self._conversation = 0
+        self._reached = threading.Event()
+        self._nudge = threading.Event()
         self.was_tried = threading.Event()
         """Set once the engine was reached, or not, for the first time."""
 
@@ -54,6 +60,8 @@ class Events(threading.Thread):
                 self._info = self._calls.info()
                 stream = self._calls.events(self._label, since)
                 self._problem, delay_s = "", _SOONEST_S
+                self._conversation += 1
+                self._reached.set()
                 self.was_tried.set()
                 self._on_return()
                 for event in stream:
@@ -61,8 +69,10 @@ class Events(threading.Thread):
                 self._problem = "it went away"
             except (Trouble, Refusal, ValueError) as trouble:
                 self._problem = str(trouble)
+            self._reached.clear()
             self.was_tried.set()
-            time.sleep(delay_s)
+            self._nudge.wait(delay_s)
+            self._nudge.clear()
             delay_s = min(2 * delay_s, _LATEST_S)
 
     def _tell(self, event: dict[str, Any]) -> int:
@@ -77,17 +87,25 @@ class Events(threading.Thread):
             raise Trouble(self._problem)
         return self._info
 
+    def find_identity(self) -> layout.Fact:
+        """Of the engine: another one means that it was restarted."""
+        process = find_engine_process(socket_of(self._calls.address))
+        return process or {"keeper": os.getpid(), "conversation": self._conversation}
+
     def find_problem(self) -> str:
         """Why the engine cannot be used now; empty when it answers, which it is asked."""
-        if not self._problem:
-            silence = silence_of(self._calls.address, _PING_PATIENCE_S)
-            return silence or ""
+        silence = silence_of(self._calls.address, _PING_PATIENCE_S)
+        if silence is not None:
+            return silence
+        if not self._reached.is_set():  # it is back, just now
+            self._nudge.set()
+            self._reached.wait(_PING_PATIENCE_S)
         return self._problem
 
 
-def identity_of(path: str) -> layout.Fact | None:
-    """Of the process that serves the engine's socket; None when it cannot be told, as where
-    another program opened the socket for it."""
+def find_engine_process(path: str) -> layout.Fact | None:
+    """The process that serves the engine's socket; None when it cannot be told: a service
+    manager opened the socket for it."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(_PING_PATIENCE_S)
         try:
@@ -96,5 +114,20 @@ def identity_of(path: str) -> layout.Fact | None:
         except OSError:
             return None
     pid, _, _ = _CREDENTIALS.unpack(raw)
+    if pid <= _INIT:
+        pid = _read_pid_file()
     start = layout.process_start(pid) if pid > _INIT else None
     return None if start is None else {"pid": pid, "start": start}
+
+
+def _read_pid_file() -> int:
+    try:
+        with open(_PID_FILE, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 0
+
+
+def is_certain(identity: layout.Fact) -> bool:
+    """Whether it names a process, and not only an uninterrupted conversation."""
+    return "pid" in identity

@@ -21,7 +21,7 @@ from targets.docker_attempt import Attempt
 from targets.docker_body import ROOT_LABEL
 from targets.docker_calls import Answer, EngineCalls, Refusal, Trouble
 from targets.docker_containment import answerer_name, root_mark
-from targets.docker_events import Event, Events, identity_of
+from targets.docker_events import Event, Events
 from targets.report_watch import ReportWatch
 
 IDLE_S: Final = 10.0
@@ -183,8 +183,8 @@ class Keeper:
     def find_info(self) -> Answer:
         return self._events.find_info()
 
-    def find_identity(self) -> layout.Fact | None:
-        return identity_of(self.socket)
+    def find_identity(self) -> layout.Fact:
+        return self._events.find_identity()
 
     def on_trouble(self, what: str) -> None:
         os.write(2, f"{time.strftime('%FT%TZ', time.gmtime())} engine: {what}\n".encode())

@@ -69,11 +69,15 @@ class Making:
         for box, log in zip(boxes, logs, strict=True):
             self._tell(lambda made=box: self._get_image(made))  # type: ignore[misc]
             self._tell(box.create)
-            self.attach(box, log)
+            self.attach(box, log, follow=True)
 
-    def attach(self, box: Box, log: BoxLog) -> None:
-        self.insist(lambda: box.attach(self._around.socket, log), until_unwanted=False)
-        stream = box.log
+    def attach(self, box: Box, log: BoxLog, *, follow: bool) -> None:
+        """Have its output written to the log; `follow` one that may still write."""
+        if box.log is not None:
+            self._turns.drop(box.log.fileno())
+        stream = self.insist(
+            lambda: box.attach(self._around.socket, log, follow=follow), until_unwanted=False
+        )
         if stream is not None:
             self._turns.add(stream.fileno(), stream.pump)
 

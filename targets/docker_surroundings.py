@@ -20,9 +20,9 @@ class Surroundings(Protocol):
         """What the engine says of itself. Raises Trouble while it is away."""
         ...
 
-    def find_identity(self) -> Fact | None:
-        """Of the engine's process, as far as this machine can tell: another one means that the
-        engine was restarted. None: it cannot be told."""
+    def find_identity(self) -> Fact:
+        """Of the engine, as far as this machine can tell: another one means that the engine was
+        restarted."""
         ...
 
     def on_trouble(self, what: str) -> None:

@@ -95,3 +95,19 @@ def open_pidfd(pid: int) -> int:
         return os.pidfd_open(pid)
     except OSError:
         return -1
+
+
+def find_first_process(container: str) -> int:
+    """Of a running container, by its id, which names its control groups; 0 when none is seen."""
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal() and container in _read(f"/proc/{entry}/cgroup"):
+            if _number_in_its_namespace(entry) == 1:
+                return int(entry)
+    return 0
+
+
+def _number_in_its_namespace(pid: str) -> int:
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("NSpid:"):
+            return _number(line.split()[-1])
+    return 0

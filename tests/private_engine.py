@@ -1,5 +1,6 @@
 """A private Docker engine for tests, which they may kill, stop and start: never the machine's."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -100,6 +101,27 @@ class Engine:
             except OSError:
                 return False
 
+    def stop(self) -> None:
+        """End all its containers, then the daemon: nothing of it is left for its script to wait
+        for, which cannot tell a dead process that nobody reaps from a live one."""
+        assert self.directory is not None
+        pid_file = self.directory / "dockerd.pid"
+        if pid_file.exists() and is_alive(self.pid):
+            self.thaw()
+            if self.is_answering():
+                self._remove_containers()
+            self.terminate()
+        pid_file.unlink(missing_ok=True)
+        self.close_clients()
+
+    def _remove_containers(self) -> None:
+        import docker
+
+        api = self.client().api
+        for container in api.containers(all=True):
+            with contextlib.suppress(docker.errors.APIError):  # it is being removed already
+                api.remove_container(container["Id"], force=True, v=True)
+
     def freeze(self) -> None:
         """SIGSTOP the daemon: it accepts connections and never answers."""
         os.kill(self.pid, signal.SIGSTOP)
@@ -153,9 +175,10 @@ def private_engine() -> Iterator[Engine]:
         assert len(told) == 2, "the engine did not start: see what its script said"
         directory = Path(told[0])
         engine = Engine(f"unix://{directory}/docker.sock", directory, told[1])
-        yield engine
-        engine.close_clients()
-        os.kill(engine.pid, signal.SIGCONT)
+        try:
+            yield engine
+        finally:
+            engine.stop()
     finally:
         script.stdin.close()
         script.stdout.close()
