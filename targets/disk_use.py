@@ -13,6 +13,9 @@ from targets.disk_walk import MAX_DEPTH, Free, TooDeep, free_of, walk_deleted, w
 
 FILE_SLACK_BYTES: Final = 64 * 1024
 """One file may become this much longer than all may, so that it is seen to be too much."""
+RESERVE_BYTES: Final = 256 * 1024 * 1024
+"""Free space that no attempt may use up, whatever its limits are: the ledger needs some, and
+other attempts. Whoever took at least half of what went is ended."""
 
 _FASTEST_BYTES_PER_S: Final = 4 * 1024**3
 """No disk is filled faster: decides when free space is looked at next."""
@@ -114,15 +117,22 @@ class DiskWatch:
         return last.excess
 
     def _patience_s(self) -> float:
-        return min(max(self._headroom / _FASTEST_BYTES_PER_S, _SOONEST_S), _LATEST_S)
+        room = max(self._began.size_bytes - RESERVE_BYTES, 0)
+        fastest_s = min(self._headroom, room) / _FASTEST_BYTES_PER_S
+        return min(max(fastest_s, _SOONEST_S), _LATEST_S)
 
     def _may_be_passed(self) -> bool:
-        return self._then.lost_since(free_of(self._directory)) >= _NEAR * self._headroom
+        self._began = free_of(self._directory)
+        return self._then.lost_since(self._began) >= _NEAR * self._headroom or self._is_filled()
+
+    def _is_filled(self) -> bool:
+        """Whether the disk is nearly full now, and was not when the attempt began."""
+        gone = self._first.size_bytes - self._began.size_bytes
+        return self._began.size_bytes < RESERVE_BYTES <= gone
 
     def _begin(self) -> "Round":
-        self._began = free_of(self._directory)
         gone = self._first.lost_since(self._began)
-        return Round(self._directory, self._quotas, gone)
+        return Round(self._directory, self._quotas, gone, is_filled=self._is_filled())
 
     def _advance(self, walk: "Round", now: float, *, urgent: bool) -> str:
         slice_s = _URGENT_SLICE_S if urgent else _CALM_SLICE_S
@@ -144,10 +154,14 @@ class DiskWatch:
 class Round:
     """One measurement of all quotas, in slices."""
 
-    def __init__(self, directory: str, quotas: Sequence[Quota], gone_bytes: int) -> None:
-        """`gone_bytes` is what the file system has less than when the attempt began."""
+    def __init__(
+        self, directory: str, quotas: Sequence[Quota], gone_bytes: int, *, is_filled: bool = False
+    ) -> None:
+        """`gone_bytes` is what the file system has less than when the attempt began; `is_filled`
+        whether that leaves too little."""
         self._directory = directory
         self._gone_bytes = gone_bytes
+        self._is_filled = is_filled
         self._steps = self._measure(quotas)
         self.headroom = min((quota.limit_bytes for quota in quotas), default=0)
         """Once done: how much may be written before a limit can be passed."""
@@ -184,23 +198,28 @@ class Round:
             left = max(quota.limit_bytes - used, 0)
             self.headroom = min(self.headroom, left)
             known_bytes += used
-        hidden = self._gone_bytes - known_bytes
-        if quotas and hidden >= _NEAR * left:
-            yield from self._measure_deleted(quotas[-1], left, hidden)
+        if quotas and not self.excess:
+            yield from self._measure_hidden(quotas[-1], left, known_bytes)
 
-    def _measure_deleted(self, quota: Quota, left: int, most: int) -> Iterator[None]:
+    def _measure_hidden(self, quota: Quota, left: int, known_bytes: int) -> Iterator[None]:
         """Files without a name occupy what they do as long as somebody has them open: they are
         scratch, wherever they were."""
-        found = 0
-        for each in walk_deleted(self._directory):
-            found += each
-            yield
-        if min(found, most) > left:
+        gone, hidden, found = self._gone_bytes, self._gone_bytes - known_bytes, 0
+        if hidden >= _NEAR * left or (self._is_filled and hidden >= gone / 2):
+            for each in walk_deleted(self._directory):
+                found += each
+                yield
+            found = min(found, hidden)
+        if found > left:
             self.excess = (
-                f"it holds {_size(found)} in deleted files that it has open, more than what is "
+                f"it held {_size(found)} in deleted files that it has open, more than what is "
                 f"left of the {_size(quota.limit_bytes)} that {quota.setting} allows"
             )
-            yield
+        elif self._is_filled and known_bytes + found >= gone / 2:
+            self.excess = (
+                f"it held {_size(known_bytes + found)} and left less than "
+                f"{_size(RESERVE_BYTES)} of the disk free"
+            )
 
 
 def _too_much(quota: Quota, used: int) -> str:

@@ -53,7 +53,7 @@ class Watchdog:
     def find_excess(self, now: float) -> str | None:
         """The cause to end it for if it uses more than it is allowed to; looks when it is
         time."""
-        self.detail = self._disk.find_excess(now)
+        self.detail = self.detail or self._disk.find_excess(now)
         if self.detail:
             return "too_much_data"
         if now < self._tree_check_at:

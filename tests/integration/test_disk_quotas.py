@@ -91,6 +91,18 @@ def test_a_program_that_fills_the_disk_is_ended_before_it_is_full(
     target.release(ended.handle)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="it would be this machine's disk: needs a mount")
+def test_a_disk_smaller_than_the_limits_is_not_filled_either(
+    target: LocalProcessTarget, disk: Path
+) -> None:
+    far = {"output_bytes": 1 << 40, "scratch_bytes": 1 << 40}
+    for script in (FILL.format(place="$HOME", wait_s=0.0), DELETED):
+        ended = run(target, python(script), limits=far)
+        assert ended.exit.cause is ExitCause.TOO_MUCH_DATA, ended.exit
+        assert "of the disk free" in ended.exit.detail
+        target.release(ended.handle)
+
+
 def test_one_endless_file_is_stopped_by_the_kernel_and_told_as_too_much(
     target: LocalProcessTarget,
 ) -> None:

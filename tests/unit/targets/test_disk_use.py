@@ -239,6 +239,10 @@ class Space:
 
         monkeypatch.setattr(disk_use, "walk_entries", counted)
 
+    def start(self, watch: DiskWatch, free_bytes: int) -> None:
+        """As if there had been so much when the attempt began."""
+        watch._first = Free(free_bytes, 1 << 30)
+
     def take(self, size: int, inodes: int = 0) -> None:
         self.free = Free(self.free.size_bytes - size, self.free.inodes - inodes)
 
@@ -273,6 +277,29 @@ def test_missing_inodes_are_looked_into_at_once(space: Space, tmp_path: Path) ->
     watch = DiskWatch(str(tmp_path), [quota(tmp_path, MIB)], 100.0)
     space.take(0, inodes=300)
     assert "its output held" in watch.find_excess(100.06)
+
+
+def test_whoever_fills_the_disk_is_ended_whatever_its_limits_are(
+    space: Space, tmp_path: Path
+) -> None:
+    fill(tmp_path / "a", 2 * MIB)
+    watch = DiskWatch(str(tmp_path), [quota(tmp_path, FAR_BYTES)], 100.0)
+    space.free = Free(200 * MIB, 1 << 30)
+    assert watch.find_excess(101.5) == "", "another one took that space"
+    with (tmp_path / "b").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 300 * MIB)
+    space.start(watch, 500 * MIB)
+    assert "it held 302" in watch.find_excess(200.0)
+    assert "left less than 256 MiB of the disk free" in watch.find_last_excess()
+
+
+def test_a_disk_that_was_full_before_is_nobodys_fault(space: Space, tmp_path: Path) -> None:
+    fill(tmp_path / "a", 20 * MIB)
+    space.free = Free(100 * MIB, 1 << 30)
+    watch = DiskWatch(str(tmp_path), [quota(tmp_path, FAR_BYTES)], 100.0)
+    space.take(20 * MIB)
+    assert watch.find_excess(101.5) == ""
+    assert watch.find_last_excess() == ""
 
 
 def test_an_end_that_came_too_fast_is_judged_all_the_same(space: Space, tmp_path: Path) -> None:
