@@ -19,10 +19,8 @@ from targets import http_signing, layout, wire
 from targets.attempt_files import Store
 from targets.http_client import JobClient, Patience
 from targets.http_documents import (
-    VERSION,
     AttemptState,
     FingerprintDoc,
-    HealthDoc,
     ObservationDoc,
     ProgramAsked,
     ProgramDoc,
@@ -32,10 +30,12 @@ from targets.http_launch import Launches
 from targets.http_machines import Machines, OnePlace, Places, Service, study_of
 from targets.http_news import Bell, HttpNews
 from targets.http_outputs import HttpOutputs, OutputStore, first_page
+from targets.http_promises import http_promises, says_it_is_a_sandbox
 from targets.http_reading import list_attempts, read_log
 from targets.http_watched import WatchedAttempts
 from targets.outbound import AddressPolicy, GuardedTransport, Outbound
 from targets.outbound_addresses import check_url
+from targets.promises import Promises
 from targets.protocol import (
     AttemptSpec,
     Exit,
@@ -99,7 +99,7 @@ class HttpTarget:
         self._places: Places = self._machines or OnePlace(self._hub)
         self._launches = Launches(self._places, self._pool, self._hub.client.service_time)
         self._outputs = OutputStore(os.path.abspath(root))
-        self.is_sandbox = trusts_sandbox and self._says_it_is_a_sandbox()
+        self.is_sandbox = trusts_sandbox and says_it_is_a_sandbox(self._hub.client)
 
     # --- running attempts --------------------------------------------------------------------
 
@@ -204,6 +204,10 @@ class HttpTarget:
         )
         return layout.one_line(found.fingerprint)
 
+    def promises(self) -> Promises:
+        """What the service says of itself, and so of the machines that it makes."""
+        return http_promises(self._hub.client)
+
     def close(self) -> None:
         if self._machines is not None:
             self._machines.close()
@@ -259,14 +263,6 @@ class HttpTarget:
             return ProgramAsked(program=wire.program_doc(program), machine=machine)
         except ValidationError as error:
             raise InvalidInput(f"program cannot be sent: {error}") from error
-
-    def _says_it_is_a_sandbox(self) -> bool:
-        try:
-            health = self._hub.client.ask("GET", "/v1/health", HealthDoc)
-        except ArlError as error:
-            log.warning("target http: whether it is a sandbox is not known: %s", error)
-            return False
-        return health.protocol == VERSION and health.sandbox
 
     def _sweep_when_due(self, *, now: bool = False) -> None:
         """Leaked machines are looked for beside whatever goes on."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from targets.conformance.stage import PREFIX
 from targets.conformance.suite import CHECKS, LAST
 from targets.promises import Subject
 from tests.cli_runs import Arl
+from tests.http_runs import SECRET, SECRET_NAME, job_server
 from tests.machine_image import import_machine_image
 from tests.private_engine import shared_engine
 from tests.target_runs import is_alive, processes_marked, require_bubblewrap, wait_until
@@ -97,6 +99,20 @@ def test_a_container_keeps_everything_it_promises(
     assert "not promised" not in outcomes(document).values()
     assert left == []
     assert not arl.home.exists()
+
+
+def test_a_job_service_keeps_what_it_says(arl: Arl, tmp_path: Path) -> None:
+    with job_server(tmp_path / "service") as server:
+        done = arl.run(
+            *("doctor", "--target", "http", "--url", server.url, "--secret", SECRET_NAME),
+            *("--python", sys.executable, "--json"),
+            **{SECRET_NAME: SECRET},
+        )
+    document = done.json()
+    assert (failing(document), done.code) == ([], 0)
+    no = {name for name, outcome in outcomes(document).items() if outcome == "not promised"}
+    assert no == LOCAL_PROMISES_NOT | {"clock"}
+    assert SECRET not in done.out + done.err
 
 
 def test_the_table_tells_each_check_and_the_sum(arl: Arl) -> None:
