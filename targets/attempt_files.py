@@ -241,6 +241,7 @@ def _program(side: Side, environment: dict[str, str], *, is_enclosed: bool) -> d
 def _environment_of(side: Side) -> dict[str, str]:
     """Everything a program finds in its environment but the ARL names: nothing is inherited."""
     home = f"{side.seen}/{layout.HOME}"
+    gpus = side.limits.gpu_ids
     return {
         **_BASE_ENVIRONMENT,
         "HOME": home,
@@ -248,7 +249,8 @@ def _environment_of(side: Side) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, int(side.limits.cpus))),
         **side.program.environment,
         **(egress.ENVIRONMENT if side.network else {}),
-        "CUDA_VISIBLE_DEVICES": ",".join(side.limits.gpu_ids),
+        **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {}),  # as nvidia-smi counts
+        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
     }
 
 

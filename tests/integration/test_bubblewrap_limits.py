@@ -23,6 +23,7 @@ from tests.target_runs import (
     bubblewrap_target,
     end_supervisor,
     finish,
+    local_target,
     log_of,
     python,
     run,
@@ -110,6 +111,21 @@ def test_a_program_sees_the_devices_of_its_gpus_and_their_uuids(tmp_path: Path) 
         *("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"),
     }
     assert visible(argv) == f"{B},{A}"
+
+
+def test_an_index_means_the_gpu_that_nvidia_smi_counts_so_for_plain_processes_too(
+    tmp_path: Path,
+) -> None:
+    made = local_target(tmp_path)
+    mine = shell(
+        "echo $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES", CUDA_DEVICE_ORDER="FASTEST_FIRST"
+    )
+    with_one = run(made, mine, limits={"gpu_ids": ("2",)})
+    assert log_of(made, with_one.handle) == "PCI_BUS_ID 2\n"
+    without = run(made, shell('echo "${CUDA_DEVICE_ORDER-unset}$CUDA_VISIBLE_DEVICES"'))
+    assert log_of(made, without.handle) == "unset\n"
+    made.close()
+    end_supervisor(Path(made._root))
 
 
 def test_a_program_without_a_gpu_sees_no_device_of_one(tmp_path: Path) -> None:
