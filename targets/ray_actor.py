@@ -117,6 +117,6 @@ def answer_here(*pieces: bytes) -> dict[str, str]:
     import ray
 
     order = unpack(pieces)
-    from targets.ray_node import answer
+    from targets.ray_answers import answer
 
     return answer(order, ray.get_runtime_context().get_node_id())

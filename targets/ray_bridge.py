@@ -26,6 +26,7 @@ from ray.util.placement_group import (
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from targets import ray_actor
+from targets.ray_room import elsewhere, lacking
 
 _WATCH_S: Final = 20.0
 _CALL_S: Final = 10.0
@@ -98,9 +99,9 @@ class Bridge:
         """Start its actor unless it has one; `lacking` says why it could never be placed."""
         if self._find(name) is not None:
             return {"state": "found"}
-        lacking = _lacking(bundle, shunned)
-        if lacking:
-            return {"state": "lacking", "lacking": lacking}
+        why = lacking(bundle, shunned)
+        if why:
+            return {"state": "lacking", "lacking": why}
         if launch_by is not None and time.monotonic() > launch_by:
             return {"state": "late"}
         group = self._find_group(name) or self._make_group(name, bundle, shunned)
@@ -167,7 +168,7 @@ class Bridge:
         ]
 
     def do_ask(self, pieces: list[bytes], shunned: list[str]) -> Any:
-        task = self._answer_here.options(label_selector=_elsewhere(shunned) or None)
+        task = self._answer_here.options(label_selector=elsewhere(shunned) or None)
         return ray.get(task.remote(*pieces), timeout=_ASK_S)
 
     # --- actors and their places -------------------------------------------------------------
@@ -203,7 +204,7 @@ class Bridge:
     def _make_group(
         self, name: str, bundle: dict[str, float], shunned: list[str]
     ) -> PlacementGroup:
-        selector = _elsewhere(shunned)
+        selector = elsewhere(shunned)
         try:
             return placement_group(
                 [bundle],
@@ -263,42 +264,9 @@ class Bridge:
                 group = self._find_group(name)
                 found = placement_group_table(group) if group is not None else {}
                 if found.get("state") == "PENDING":
-                    lacking = _lacking(found["bundles"][0], [])
-                    if lacking:
-                        self._send({"event": "stuck", "name": name, "why": lacking})
-
-
-def _lacking(bundle: dict[str, float], shunned: list[str]) -> str:
-    """Why no node can ever hold it, and what there is; empty when one can."""
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    fitting = [
-        node
-        for node in nodes
-        if all(node["Resources"].get(kind, 0.0) >= amount for kind, amount in bundle.items())
-    ]
-    if any(node["NodeID"] not in shunned for node in fitting):
-        return ""
-    wanted = _amounts(bundle)
-    if fitting:
-        return f"every node with {wanted} lacks the sandbox that the study asks for"
-    has = "; ".join(
-        f"{node['NodeManagerAddress']}: {_amounts(node['Resources'])}" for node in nodes[:8]
-    )
-    more = f"; and {len(nodes) - 8} more" if len(nodes) > 8 else ""
-    return f"no node of the cluster has {wanted} at once; it has {has or 'no nodes'}{more}"
-
-
-def _amounts(resources: dict[str, float]) -> str:
-    shown = [
-        f"memory {amount / 2**30:.3g} GiB" if kind == "memory" else f"{kind} {amount:g}"
-        for kind, amount in sorted(resources.items())
-        if not kind.startswith(("node:", "object_store_memory", "accelerator_type:"))
-    ]
-    return ", ".join(shown) or "no resources"
-
-
-def _elsewhere(shunned: list[str]) -> dict[str, str]:
-    return {"ray.io/node-id": f"!in({','.join(shunned)})"} if shunned else {}
+                    why = lacking(found["bundles"][0], [])
+                    if why:
+                        self._send({"event": "stuck", "name": name, "why": why})
 
 
 def main(descriptor: int, address: str, namespace: str) -> None:

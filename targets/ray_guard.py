@@ -2,12 +2,39 @@
 
 import os
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+from targets import layout
+
 _END_PATIENCE_S: Final = 60.0
+_PACKAGES: Final = str(Path(__file__).resolve().parents[1])
+_CODE: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from targets.ray_guard import main; "
+    "main(sys.argv[2:])"
+)
+
+
+def start_guard(home: str, name: str, sandbox: str, storage: str) -> None:
+    """Start the guard of an attempt that this process is about to run."""
+    os.makedirs(f"{home}/guards", mode=0o700, exist_ok=True)
+    Path(home, "guards", name).write_text(sandbox, encoding="ascii")
+    subprocess.run(
+        [
+            *(sys.executable, "-I", "-c", _CODE, _PACKAGES, str(os.getpid())),
+            *(str(layout.process_start(os.getpid())), home, name, storage),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        check=True,
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -28,8 +55,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _wait_for_death(pid: int, started: str) -> None:
-    from targets import layout
-
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -60,7 +85,3 @@ def _clean_up(home: str, name: str, storage: str) -> None:
                 return
         except (ArlError, OSError):
             time.sleep(0.2)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from inner_trials.contract import SCORE_BYTES
-from ledger.errors import Conflict, InvalidInput, StaleFence, TargetUnavailable
+from ledger.errors import Conflict, InvalidInput, TargetUnavailable
 from targets import layout, ray_link
 from targets.attempt_files import Store
 from targets.disk_errors import disk_errors
@@ -27,8 +27,8 @@ from targets.protocol import (
     OutputReader,
     Program,
 )
-from targets.ray_actor import pack
 from targets.ray_ended import Ended
+from targets.ray_launch import Launcher
 from targets.ray_news import RayNews
 from targets.ray_records import (
     CLAIM,
@@ -40,11 +40,9 @@ from targets.ray_records import (
     attempt_path,
     owner_path,
     read_journal,
-    spec_to_json,
 )
-from targets.ray_requests import bundle_of, check_spec, options_of, ray_promises
+from targets.ray_requests import options_of, ray_promises
 from targets.ray_storage import open_store
-from targets.ray_trees import send_tree, sweep_trees
 
 _GRACE_S: Final = 2.0
 """From the end of an actor to calling its attempt lost: its record may take a moment to show."""
@@ -71,7 +69,6 @@ class RayTarget:
         given = options_of(options)
         self.is_sandbox = given.sandbox != "local"
         self._given = given
-        self._store = store
         self._shared = open_store(given.storage)
         with disk_errors(f"making {root}"):
             os.makedirs(root, exist_ok=True)
@@ -81,8 +78,7 @@ class RayTarget:
         self._news = RayNews(lambda name: self._link.call("watch", name=name))
         self._link.listen(self._news)
         self._ended = Ended(f"{os.path.abspath(root)}/ended", self._shared, self._news.end)
-        self._preparing = threading.Lock()
-        self._is_prepared = False
+        self._launcher = Launcher(self._shared, store, self._link, given)
         self._gone_at: dict[str, float] = {}
         self._answers: dict[tuple[str, ...], str] = {}
 
@@ -91,61 +87,9 @@ class RayTarget:
     def launch(self, spec: AttemptSpec) -> str:
         """As the contract says. Raises TargetUnavailable, naming what the cluster has, where no
         node can ever hold it; one that waits for room is launched. Raises StaleFence."""
-        check_spec(spec)
-        self._prepare()
-        if not self._was_decided(spec.name):
-            for tree in {*spec.inputs.values(), *spec.answerer_inputs.values()}:
-                send_tree(self._shared, tree, self._store)
-            self._note_launch(spec)
-            self._place(spec)
+        self._launcher.launch(spec)
         self._news.expect(spec.name)
         return spec.name
-
-    def _place(self, spec: AttemptSpec) -> None:
-        order = {
-            "spec": spec_to_json(spec),
-            "storage": self._given.storage,
-            "sandbox": self._given.sandbox,
-        }
-        answer = self._link.call(
-            "launch",
-            name=spec.name,
-            pieces=pack(order),
-            bundle=bundle_of(spec),
-            shunned=self._shunned(),
-            launch_by=spec.launch_by,
-        )
-        if answer["state"] == "late":
-            raise StaleFence(f"{spec.name} was asked for after the lease of its asker was over")
-        if answer["state"] == "lacking":
-            raise TargetUnavailable(
-                f"target.name 'ray': {answer['lacking']}; lower resources.cpus, resources.gpus, "
-                "resources.memory or target.resources, or add a node: it goes on by itself then"
-            )
-
-    def _note_launch(self, spec: AttemptSpec) -> None:
-        """So that another host finds it, whatever becomes of the cluster."""
-        if spec.launch_by is not None and time.monotonic() > spec.launch_by:
-            raise StaleFence(f"{spec.name} was asked for after the lease of its asker was over")
-        facts = json.dumps({"owner": spec.owner, "kind": spec.kind}).encode()
-        self._shared.write(attempt_path(spec.name, LAUNCH), facts)
-        self._shared.write(owner_path(spec.owner, spec.name), b"")
-
-    def _was_decided(self, name: str) -> bool:
-        """Whether it was started, or ended before it started, by anybody."""
-        return self._shared.age_s(attempt_path(name, CLAIM)) is not None
-
-    def _prepare(self) -> None:
-        with self._preparing:
-            if not self._is_prepared:
-                self._shared.prepare()
-                sweep_trees(self._shared)
-                self._is_prepared = True
-
-    def _shunned(self) -> list[str]:
-        names = self._shared.names("nodes")
-        ages = {name: self._shared.age_s(f"nodes/{name}") for name in names}
-        return [name for name, age_s in ages.items() if age_s is not None and age_s < _SHUN_S]
 
     # --- news ----------------------------------------------------------------------------------
 
@@ -309,30 +253,14 @@ class RayTarget:
     def pin(self, program: Program) -> Program:
         if program.image is None:
             return program
-        return replace(program, image=self._ask("pin", program)["image"])
+        return replace(program, image=self._launcher.ask("pin", program)["image"])
 
     def fingerprint(self, program: Program) -> str:
         """Of the interpreter on a node of the cluster; nodes are taken to be alike."""
         key = (program.python, program.image or "")
         if key not in self._answers:
-            self._answers[key] = self._ask("fingerprint", program)["fingerprint"]
+            self._answers[key] = self._launcher.ask("fingerprint", program)["fingerprint"]
         return self._answers[key]
-
-    def _ask(self, what: str, program: Program) -> dict[str, str]:
-        self._prepare()
-        order: dict[str, Any] = {
-            "ask": what,
-            "program": asdict(program),
-            "storage": self._given.storage,
-            "sandbox": self._given.sandbox,
-        }
-        answer: dict[str, str] = self._link.call(
-            "ask", _ASK_S, pieces=pack(order), shunned=self._shunned()
-        )
-        if "error" in answer:
-            kind = InvalidInput if answer["error"] == InvalidInput.code else TargetUnavailable
-            raise kind(f"{answer['detail']} (on a node of the Ray cluster)")
-        return answer
 
     def promises(self) -> Promises:
         return ray_promises(self._given.sandbox)

@@ -15,8 +15,9 @@ from typing import Any, Final, Protocol
 
 from ledger.errors import InvalidInput, TargetUnavailable
 
-_START_S: Final = 45.0
-_ANSWER_S: Final = 30.0
+_START_S: Final = 60.0
+_CONNECT_S: Final = 10.0
+_ANSWER_S: Final = 20.0
 _PAUSE_S: Final = 2.0
 """Between two tries to reach a cluster that does not answer: a study asks again and again."""
 _PACKAGES: Final = str(Path(__file__).resolve().parents[1])
@@ -54,6 +55,8 @@ class RayLink:
         self._sending = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self._opening: Future[Connection] | None = None
+        self._is_closed = False
         self._numbers = itertools.count()
         self._asked: dict[int, Future[Any]] = {}
         self._listeners: list[Listener] = []
@@ -96,24 +99,51 @@ class RayLink:
 
     def close(self) -> None:
         """The driver leaves by itself; what runs in the cluster goes on."""
-        connection = self._connection
+        with self._starting:
+            self._is_closed = True
+            connection = self._connection
         if connection is not None:
             self._hang_up(connection)
 
     def _connected(self) -> Connection:
+        """The connection, made now if there is none. Waits only so long for it: whoever asks
+        has other studies to see to, and asks again."""
         with self._starting:
-            if self._connection is None:
-                if time.monotonic() - self._failed_at < _PAUSE_S:
-                    raise TargetUnavailable(self._failure)
-                try:
-                    self._connection = self._start()
-                except TargetUnavailable as error:
-                    self._failed_at, self._failure = time.monotonic(), str(error)
-                    raise
-            return self._connection
+            if self._connection is not None:
+                return self._connection
+            if time.monotonic() - self._failed_at < _PAUSE_S:
+                raise TargetUnavailable(self._failure)
+            if self._opening is None:
+                _check_installed()
+                self._opening = Future()
+                threading.Thread(
+                    target=self._open, args=(self._opening,), name="arl-ray-open", daemon=True
+                ).start()
+            opening = self._opening
+        try:
+            return opening.result(_CONNECT_S)
+        except FutureTimeout:
+            raise TargetUnavailable(
+                f"no Ray cluster at {self._address}: it has not answered for {_CONNECT_S:g} s"
+            ) from None
+
+    def _open(self, opening: "Future[Connection]") -> None:
+        try:
+            connection = self._start()
+        except (TargetUnavailable, OSError) as error:
+            with self._starting:
+                self._failed_at, self._failure = time.monotonic(), str(error)
+                self._opening = None
+            opening.set_exception(TargetUnavailable(str(error)))
+            return
+        with self._starting:
+            self._opening = None
+            self._connection = None if self._is_closed else connection
+        if self._is_closed:
+            self._shut(connection)
+        opening.set_result(connection)
 
     def _start(self) -> Connection:
-        _check_installed()
         ours, theirs = socket.socketpair()
         with theirs, open(self._log, "ab") as log:
             self._process = subprocess.Popen(
@@ -173,16 +203,19 @@ class RayLink:
             if self._connection is not connection:
                 return
             self._connection = None
-        try:
-            with socket.socket(fileno=os.dup(connection.fileno())) as ours:
-                ours.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # it broke off already
+        self._shut(connection)
         for future in list(self._asked.values()):
             if not future.done():
                 future.set_exception(ConnectionResetError("the connection was given up"))
         for listener in list(self._listeners):
             listener.on_silence()
+
+    def _shut(self, connection: Connection) -> None:
+        try:
+            with socket.socket(fileno=os.dup(connection.fileno())) as ours:
+                ours.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it broke off already
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,23 +1,19 @@
 """One attempt on its node: fetches its inputs, runs it with the node's own target, and sends what
 it left to the shared store. Knows nothing of Ray; see targets.ray_actor."""
 
-import hashlib
 import json
 import os
-import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from ledger.errors import ArlError, DiskFull, TargetUnavailable
 from targets import layout
 from targets.protocol import AttemptSpec, Exit, ExitCause, Target
-from targets.ray_outputs import OutputSurvey, send_output
+from targets.ray_guard import start_guard
+from targets.ray_left import send_files
 from targets.ray_place import (
     NodeCache,
     NoSandbox,
@@ -29,13 +25,10 @@ from targets.ray_place import (
 from targets.ray_records import (
     CLAIM,
     JOURNAL,
-    OUTPUT,
     RECORD,
-    SCORE,
     Record,
     attempt_path,
     journal_lines,
-    log_path,
     spec_from_json,
 )
 from targets.ray_storage import open_store
@@ -44,13 +37,6 @@ _LOOK_S: Final = 5.0
 _SEND_PATIENCE_S: Final = 900.0
 """How long what an attempt left waits on the node for a store that does not answer."""
 _LONGEST_PAUSE_S: Final = 30.0
-_LOG_PIECE: Final = 4 << 20
-_GAP: Final = re.compile(rb"\n\[\.\.\. \d+ bytes of output dropped \.\.\.\]\n")
-_PACKAGES: Final = str(Path(__file__).resolve().parents[1])
-_GUARD: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from targets.ray_guard import main; "
-    "main(sys.argv[2:])"
-)
 
 
 class NodeAttempt:
@@ -175,7 +161,7 @@ class NodeAttempt:
             cache.checkout(tree)
         self._open_journal(home)
         self._target = node_target(self._sandbox, home, cache, self._node)
-        self._start_guard(home)
+        start_guard(home, self._name, self._sandbox, self._storage)
         if "kill" in self._asked:
             return Exit(cause=ExitCause.KILLED, code=None, detail="ended before it started")
         self._target.launch(_on_node(self._spec))
@@ -222,49 +208,11 @@ class NodeAttempt:
         store = open_store(self._storage)
         record = Record(exit=ended, node=self._node, journal_bytes=self._journal_bytes)
         if self._target is not None and self._is_launched:
-            record = self._send_files(record, self._target)
+            record = send_files(store, self._target, self._spec, record)
         if self._journal_bytes:
             with open(self._journal, "rb") as file:
                 store.write(attempt_path(self._name, JOURNAL), file.read())
         store.create(attempt_path(self._name, RECORD), record.to_bytes())
-
-    def _send_files(self, record: Record, target: Target) -> Record:
-        store, name, ended = open_store(self._storage), self._name, record.exit
-        survey = OutputSurvey(target.outputs(name).root, self._spec.limits.output_bytes)
-        survey.take()
-        output = score_sha256 = None
-        if survey.entries:
-            output = send_output(store, attempt_path(name, OUTPUT), survey)
-        score = target.score(name)
-        if score:
-            score_sha256 = hashlib.sha256(score).hexdigest()
-            store.write(attempt_path(name, SCORE), score)
-        if survey.is_too_much and ended.cause is ExitCause.EXITED:
-            detail = f"its output is larger than {self._spec.limits.output_bytes} bytes"
-            ended = replace(ended, cause=ExitCause.TOO_MUCH_DATA, detail=detail)
-        self._send_log(target)
-        return replace(
-            record,
-            exit=ended,
-            output=output,
-            output_bytes=survey.total_bytes,
-            score_sha256=score_sha256,
-        )
-
-    def _send_log(self, target: Target) -> None:
-        """The log in pieces, each under the offset of its first byte; what is missing between
-        them was dropped."""
-        store, offset = open_store(self._storage), 0
-        while True:
-            chunk = target.read_log(self._name, offset=offset, limit=_LOG_PIECE)
-            if not chunk.data:
-                return
-            data, start = chunk.data, chunk.offset
-            if start > offset and (gap := _GAP.match(data)) is not None:
-                data, start = data[gap.end() :], start + gap.end()
-            if data:
-                store.write(log_path(self._name, (start, len(data))), data)
-            offset = chunk.offset + len(chunk.data)
 
     def _shun(self) -> None:
         open_store(self._storage).write(f"nodes/{self._node}", b"")
@@ -283,23 +231,6 @@ class NodeAttempt:
             else:
                 return
 
-    def _start_guard(self, home: str) -> None:
-        """Ends the program and cleans up if this process dies before it did so."""
-        os.makedirs(f"{home}/guards", mode=0o700, exist_ok=True)
-        Path(home, "guards", self._name).write_text(self._sandbox, encoding="ascii")
-        subprocess.run(
-            [
-                *(sys.executable, "-I", "-c", _GUARD, _PACKAGES, str(os.getpid())),
-                *(str(layout.process_start(os.getpid())), home, self._name, self._storage),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd="/",
-            check=True,
-        )
-
 
 def _failed(detail: str, started: float) -> Exit:
     return Exit(
@@ -313,25 +244,3 @@ def _failed(detail: str, started: float) -> Exit:
 def _on_node(spec: AttemptSpec) -> AttemptSpec:
     """As its own target there runs it; nobody asks for other options there."""
     return replace(spec, launch_by=None)
-
-
-def answer(order: Mapping[str, Any], node: str) -> dict[str, str]:
-    """What a controller asks of some node about a program: `fingerprint` or `pin`. An error of
-    ours comes back by its code."""
-    from targets.ray_records import program_from_json
-
-    program = program_from_json(order["program"])
-    home = node_home(order["storage"])
-    cache = NodeCache(home, open_store(order["storage"]))
-    try:
-        target = node_target(choose_sandbox(order["sandbox"], program), home, cache, node)
-        try:
-            if order["ask"] == "pin":
-                return {"image": target.pin(program).image or ""}
-            return {"fingerprint": target.fingerprint(program)}
-        finally:
-            target.close()
-    except ArlError as error:
-        return {"error": error.code, "detail": str(error)}
-    finally:
-        cache.close()
