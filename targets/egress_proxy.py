@@ -124,7 +124,13 @@ class Proxy:
 
     def _accept(self) -> None:
         listener = self._listener
-        if listener is None or not self._room.acquire(timeout=0.1):
+        if listener is None:
+            return
+        if self._recorder.is_flooded:
+            self._poll.unregister(listener)
+            listener.close()
+            return
+        if not self._room.acquire(timeout=0.1):
             return
         try:
             program, _ = listener.accept()

@@ -18,6 +18,8 @@ SOCKET: Final = "egress.sock"
 FILE: Final = "requests.jsonl"
 MAX_REQUESTS: Final = 10_000
 """Of one attempt; every further one is refused and only counted."""
+MAX_COUNTED: Final = 1000
+"""Of those; then nothing is listened to any more, so that a flood costs this machine nothing."""
 
 Line = dict[str, Any]
 
@@ -50,6 +52,10 @@ class Recorder:
 
     def end(self, number: int, what: Line) -> None:
         self._write({"number": number, **what, "ended": True})
+
+    @property
+    def is_flooded(self) -> bool:
+        return self._more >= MAX_COUNTED
 
     def close(self) -> None:
         with self._lock:

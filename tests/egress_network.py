@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from targets import egress
+from tests.egress_certificate import CERTIFICATE, KEY
 
 PUBLIC = "198.51.100.7"
 RANGE = "198.51.100.0/24"
@@ -54,9 +55,10 @@ class Internet:
         """`address:port what`, in order."""
         self._base = base
         self._servers: list[socketserver.BaseServer] = []
-        self.certificate = _make_certificate(base)
+        self.certificate = CERTIFICATE
 
     def start(self) -> None:
+        (self._base / "hosts.pem").write_text(CERTIFICATE + KEY)
         for address in NAMES:
             subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -89,7 +91,7 @@ class Internet:
         server = _QuietServer((address, port), _handler(self, f"{address}:{port}"))
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self._base / "certificate.pem", self._base / "key.pem")
+            context.load_cert_chain(self._base / "hosts.pem")
             server.socket = context.wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )
@@ -141,21 +143,6 @@ def _handler(internet: Internet, place: str) -> type[BaseHTTPRequestHandler]:
             """The hits say it."""
 
     return Handler
-
-
-def _make_certificate(base: Path) -> str:
-    names = "DNS:good.test,DNS:*.wild.test,DNS:other.test"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"),
-            *("ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=arl tests"),
-            *("-addext", f"subjectAltName={names}", "-keyout", str(base / "key.pem")),
-            *("-out", str(base / "certificate.pem")),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return (base / "certificate.pem").read_text()
 
 
 @contextmanager

@@ -299,6 +299,7 @@ def test_a_flood_is_counted_past_what_is_written_down(tmp_path: Path) -> None:
     numbers = [recorder.take_number() for _ in range(MAX_REQUESTS + 1234)]
     assert numbers[:3] == [1, 2, 3]
     assert numbers[MAX_REQUESTS:] == [None] * 1234
+    assert recorder.is_flooded, "so nothing is listened to any more"
     recorder.close()
     (request,) = read_requests(str(tmp_path), "", ended=True).requests
     assert request.detail == f"1234 more were refused: one attempt may make {MAX_REQUESTS}"
