@@ -16,6 +16,8 @@ TRIAL_USER: Final = 65532
 """Who a program is when root runs ARL: nobody on this machine."""
 _DIRECTORIES: Final = ("dev", "etc", "proc", "sbin", "sys", "tmp", "usr", PLACE.lstrip("/"))
 """/sbin is one, whatever it is on this machine: the engine puts its init there."""
+_MODES: Final = {"tmp": 0o1777}
+"""What is mounted there gets the mode of what was there before."""
 
 
 def trial_user() -> tuple[int, int]:
@@ -53,7 +55,7 @@ def _archive(
     with tarfile.open(fileobj=written, mode="w") as archive:
         for name in directories:
             entry = tarfile.TarInfo(name)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.type, entry.mode = tarfile.DIRTYPE, _MODES.get(name, 0o755)
             archive.addfile(entry)
         for name, to in sorted(links.items()):
             entry = tarfile.TarInfo(name)

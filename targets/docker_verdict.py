@@ -18,6 +18,8 @@ _ENDED_BY_ENGINE: Final = frozenset(
 _EXECUTION: Final = "cannot run it"
 _PLACE: Final = re.compile(r"^((line )?\d+: )?(exec: )?")
 """In its script, as shells say it."""
+_NO_SHELL = re.compile(r"\[FATAL tini \(\d+\)\] exec (/bin/sh failed: .*)")
+"""Of a container's init: the image has none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,12 +87,21 @@ def _forced(seen: Seen, code: int | None) -> Verdict | None:
 
 
 def _own(seen: Seen, code: int | None) -> Verdict:
-    if seen.status in CANNOT_EXECUTE and seen.last_line.startswith(f"{seen.shell}: "):
-        said = _PLACE.sub("", seen.last_line.removeprefix(f"{seen.shell}: "))
-        return Verdict("launch_failed", None, f"cannot run {said}")
+    if seen.status in CANNOT_EXECUTE:
+        unable = _find_inability(seen)
+        if unable is not None:
+            return Verdict("launch_failed", None, f"cannot run {unable}")
     if seen.was_told_to_stop and code == EXIT_STOPPED:
         return Verdict("stopped", code)
     return Verdict("exited", code)
+
+
+def _find_inability(seen: Seen) -> str | None:
+    """What could not be executed, and why, where it was not the program that left so."""
+    if seen.last_line.startswith(f"{seen.shell}: "):
+        return _PLACE.sub("", seen.last_line.removeprefix(f"{seen.shell}: "))
+    lacking = _NO_SHELL.fullmatch(seen.last_line)
+    return None if lacking is None else f"{lacking[1]}; an image needs a shell there"
 
 
 def code_of(status: int | None) -> int | None:
