@@ -62,8 +62,9 @@ def trier(internet: Internet, tmp_path: Path) -> Iterator[Trier]:
     memory = set(os.listdir("/dev/shm"))
     yield Trier(target, internet.certificate)
     for found in target.list_owned("ledger-1"):
-        target.kill(found.handle)
-        finish(target, found.handle)
+        if found.running:
+            target.kill(found.handle)
+            finish(target, found.handle)
         target.release(found.handle)
     target.close()
     end_supervisor(root)
