@@ -15,7 +15,7 @@ import pytest
 from targets.conformance.stage import PREFIX
 from targets.conformance.suite import CHECKS, LAST
 from targets.promises import Subject
-from tests.cli_runs import Arl
+from tests.cli_runs import Arl, Done
 from tests.http_runs import SECRET, SECRET_NAME, job_server
 from tests.machine_image import import_machine_image
 from tests.private_engine import shared_engine
@@ -46,12 +46,19 @@ def outcomes(document: Any) -> dict[str, str]:
     return {check["name"]: check["outcome"] for check in document["checks"]}
 
 
+def tried(arl: Arl, *arguments: str, **more: str) -> Done:
+    """A whole run, however busy the machine is."""
+    with arl.start("doctor", "--target", *arguments, "--json", **more) as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    return Done(process.returncode, out, err)
+
+
 def failing(document: Any) -> list[str]:
     return [f"{c['name']}: {c['detail']}" for c in document["checks"] if c["outcome"] == "fails"]
 
 
 def test_a_plain_process_keeps_what_it_promises_and_says_what_it_does_not(arl: Arl) -> None:
-    done = arl.run("doctor", "--target", "local", "--json")
+    done = tried(arl, "local")
     document = done.json()
     assert failing(document) == []
     assert (done.code, document["ok"], document["target"]) == (0, True, "local")
@@ -67,7 +74,7 @@ def test_a_plain_process_keeps_what_it_promises_and_says_what_it_does_not(arl: A
 @pytest.mark.bubblewrap
 def test_a_sandbox_keeps_everything_it_promises(arl: Arl) -> None:
     require_bubblewrap()
-    done = arl.run("doctor", "--target", "bubblewrap", "--json")
+    done = tried(arl, "bubblewrap")
     document = done.json()
     assert failing(document) == []
     assert done.code == 0
@@ -86,14 +93,13 @@ def test_a_container_keeps_everything_it_promises(
         image = import_machine_image("arl-doctor-test")
         more = {"DOCKER_HOST": engine.host}
         found = {c["name"]: c for c in arl.ok("doctor", "--json", **more).json()["checks"]}
-        with arl.start("doctor", "--target", "docker", "--json", **more) as process:
-            out, _ = process.communicate(timeout=PATIENCE_S)
-        named = ("--target", "docker", "--image", image, "--only", "image", "--only", "deadline")
-        imaged = arl.run("doctor", *named, "--json", **more)
+        done = tried(arl, "docker", **more)
+        named = ("--image", image, "--only", "image", "--only", "deadline")
+        imaged = tried(arl, "docker", *named, **more)
         left = engine.client().api.containers(all=True)
     assert "engine " in found["docker"]["found"]
-    document = json.loads(out)
-    assert (failing(document), process.returncode) == ([], 0)
+    document = done.json()
+    assert (failing(document), done.code) == ([], 0)
     assert (failing(imaged.json()), imaged.code) == ([], 0)
     assert outcomes(imaged.json()) == dict.fromkeys(("image", "deadline", LAST), "holds")
     assert "not promised" not in outcomes(document).values()
@@ -103,11 +109,8 @@ def test_a_container_keeps_everything_it_promises(
 
 def test_a_job_service_keeps_what_it_says(arl: Arl, tmp_path: Path) -> None:
     with job_server(tmp_path / "service") as server:
-        done = arl.run(
-            *("doctor", "--target", "http", "--url", server.url, "--secret", SECRET_NAME),
-            *("--python", sys.executable, "--json"),
-            **{SECRET_NAME: SECRET},
-        )
+        options = ("--url", server.url, "--secret", SECRET_NAME, "--python", sys.executable)
+        done = tried(arl, "http", *options, **{SECRET_NAME: SECRET})
     document = done.json()
     assert (failing(document), done.code) == ([], 0)
     no = {name for name, outcome in outcomes(document).items() if outcome == "not promised"}
