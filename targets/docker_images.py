@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ledger.errors import InvalidInput, TargetUnavailable
+from targets.docker_address import silence_of
 from targets.docker_body import ATTEMPT_LABEL, OWNER_LABEL, ROOT_LABEL
 from targets.layout import one_line
 
@@ -69,6 +70,10 @@ class EngineQuestions:
 
     @contextmanager
     def _client(self, patience_s: float = PATIENCE_S) -> Iterator[Any]:
+        # Asked first in our own way: the package leaves its sockets open where nobody answers.
+        silence = silence_of(self._address)
+        if silence is not None:
+            raise TargetUnavailable(f"Docker engine at {self._address}: {silence}")
         import docker
         import requests
 
