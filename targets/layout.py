@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-PROTOCOL: Final = 1
-"""Of the conversation between a controller and a supervisor."""
+PROTOCOL: Final = 2
+"""Of the conversation between a controller and a supervisor, and of what launch.json asks."""
 
 ATTEMPTS: Final = "attempts"
 LOGS: Final = "logs"
