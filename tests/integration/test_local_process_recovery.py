@@ -348,7 +348,7 @@ def test_a_supervisor_that_speaks_another_protocol_is_refused_with_what_to_do(
     run(target, "exit 0")
     monkeypatch.setattr(layout, "PROTOCOL", 99)
     other = LocalProcessTarget(Path(target._root), target._workspaces._store, host="here")
-    with pytest.raises(TargetUnavailable, match="speaks protocol 1 and this ARL speaks 99"):
+    with pytest.raises(TargetUnavailable, match="speaks protocol 2 and this ARL speaks 99"):
         other.launch(attempt("exit 0"))
     other.close()
 
