@@ -11,8 +11,6 @@ from tests.hostile.corpus_verdicts import misses, study_misses, surprises
 
 ALONE: Final = frozenset({Shape.REPLAY})
 """Attacks with a study of their own: a gate replays only the best of one."""
-ELSEWHERE: Final = frozenset({Shape.MODEL})
-"""With tests of their own: they need training libraries."""
 LOCAL: Final = "local"
 
 
@@ -23,7 +21,7 @@ def is_heavy(attack: Attack, target: str) -> bool:
 
 def is_run(attack: Attack, target: str) -> bool:
     """Without a sandbox nothing is run that would do harm: it counts as missed."""
-    return attack.shape not in ELSEWHERE and not (target == LOCAL and attack.hurts)
+    return not (target == LOCAL and attack.hurts)
 
 
 def attacks_for(target: str) -> Iterator[Attack]:
@@ -49,14 +47,14 @@ class Studies:
         return self._seen[key]
 
     def _together(self, attack: Attack) -> list[Attack]:
-        if attack.shape in ALONE or attack.slow:
+        if attack.shape in ALONE or (attack.slow and attack.shape is not Shape.MODEL):
             return [attack]
         heavy = is_heavy(attack, self.target)
         return [
             other
             for other in attacks_for(self.target)
             if other.shape is attack.shape
-            and not other.slow
+            and other.slow == attack.slow
             and is_heavy(other, self.target) == heavy
         ]
 

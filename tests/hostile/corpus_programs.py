@@ -162,15 +162,21 @@ def write_study(
     sandboxed: bool,
     baseline: str | None = None,
 ) -> None:
-    """The directories `source`, `start` and `evaluator` below `base`."""
-    _write_evaluator(base / "evaluator", shape)
-    (base / "start").mkdir()
-    (base / "start" / "skill").write_text(str(BASELINE))
-    (base / "start" / "never-read").write_text("nobody reads this")
+    """The directories `source`, `start`, `better` and `evaluator` below `base`."""
     source = base / "source"
     source.mkdir()
     prelude = _prelude(world, sandboxed=sandboxed)
     (source / "run.sh").write_text(DISPATCH)
+    if shape is Shape.MODEL:
+        from tests.hostile.corpus_models import write_models  # needs training libraries
+
+        write_models(base, attacks, prelude)
+        return
+    _write_evaluator(base / "evaluator", shape)
+    for name, skill in (("start", BASELINE), ("better", HONEST)):
+        (base / name).mkdir()
+        (base / name / "skill").write_text(str(skill))
+    (base / "start" / "never-read").write_text("nobody reads this")
     programs = dict(HONEST_PROGRAMS)
     if baseline is not None:
         programs["baseline"] = baseline

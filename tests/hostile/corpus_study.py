@@ -113,7 +113,7 @@ def run_study(
     environment: Mapping[str, str] | None = None,
     parallel: int = 3,
     promote: bool | None = None,
-    neighbours: Sequence[str] = NEIGHBOURS,
+    neighbours: Sequence[str] | None = None,
     baseline: str | None = None,
     **changes: Any,
 ) -> Seen:
@@ -126,6 +126,8 @@ def run_study(
     try:
         write_study(base, world, attacks, shape, sandboxed=target in SANDBOXES, baseline=baseline)
         world.remember()
+        if neighbours is None:
+            neighbours = NEIGHBOURS[: 1 if shape is Shape.MODEL else 2]
         chosen = [*names_of(attacks), *neighbours]
         if promote is None:
             promote = shape in (Shape.WEIGHTS, Shape.REPLAY)
@@ -183,7 +185,10 @@ def _document(
             "kind": "command",
             "argv": ["/bin/sh", "run.sh", "{python}"],
             "source": "./source",
-            "data": {"start": "./start"},
+            "data": {
+                "start": "./start",
+                **({"better": "./better"} if shape is Shape.MODEL else {}),
+            },
         },
         "space": {
             "attack": {
@@ -198,9 +203,17 @@ def _document(
         "parallel": parallel,
         "retries": {"candidate": 0, "infrastructure": 0, "evaluator": 0},
         "stop": {"consecutive_failures": 10_000, "failure_rate": 1.0, "failure_window": 10_000},
-        **SECTIONS[shape],
+        **_sections(shape),
         **(gate if promote else {"noise": {"baseline_trials": 2}}),
     }
+
+
+def _sections(shape: Shape) -> Mapping[str, Any]:
+    if shape is not Shape.MODEL:
+        return SECTIONS[shape]
+    from tests.hostile.corpus_models import model_sections  # needs training libraries
+
+    return model_sections()
 
 
 def _submit(service: Service, base: Path, document: Mapping[str, Any]) -> str:

@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from ledger.states import StudyState, TrialState
 from tests.hostile.corpus.entry import HONEST, Attack, Shape
-from tests.hostile.corpus_study import NEIGHBOURS, Seen
+from tests.hostile.corpus_study import Seen
+
+WORTH: Final = 4 / 6
+"""Of an honest neighbour among models; see tests.hostile.corpus_models."""
 
 
 def misses(attack: Attack, seen: Seen) -> Iterator[str]:
@@ -47,10 +51,8 @@ def study_misses(seen: Seen) -> Iterator[str]:
     if seen.study.state is not StudyState.COMPLETED:
         yield f"the study is {seen.study.state} ({seen.study.reason}: {seen.study.detail})"
     for trial in seen.trials.get("honest", ()):
-        if trial.value is None or not math.isclose(trial.value, HONEST, abs_tol=1e-9):
+        if trial.value is None or trial.value not in (HONEST, WORTH):
             yield f"a neighbour scored {trial.value} ({trial.reason}: {trial.detail[:200]})"
-    if len(seen.trials.get("honest", ())) not in (0, len(NEIGHBOURS)):
-        yield "an honest neighbour is missing"
     yield from seen.trouble
 
 

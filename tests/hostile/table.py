@@ -31,14 +31,15 @@ CONTAINED, MISSED = "contained", "missed"
 HEAD: Final = """\
 # Hostile candidates
 
-What the corpus in `tests/hostile/corpus` tries, and where it gets through. Each attack is a candidate (or what a candidate
-leaves behind, or the code that answers for it) in a real study with baselines and honest neighbours, judged from the
-ledger and the logs: it is *contained* if its score is what its model is worth or its trial failed, it was not promoted, it
-reached nothing outside, and its neighbours, the controller and the host are unharmed.
+What the corpus in `tests/hostile/corpus` tries, and where it gets through. Each attack is a
+candidate (or what a candidate leaves behind, or the code that answers for it) in a real study with
+baselines and honest neighbours, judged from the ledger and the logs: it is *contained* if its
+score is what its model is worth or its trial failed, it was not promoted, it reached nothing
+outside, and its neighbours, the controller and the host are unharmed.
 
-**bubblewrap and Docker hold against programs written to break out; a local process contains accidents.** The same user can
-write the ledger there, so its misses are published, not fixed. *By construction*: not run without a sandbox, since it
-would do harm or send a packet there.
+**bubblewrap and Docker hold against programs written to break out; a local process contains
+accidents.** The same user can write the ledger there, so its misses are published, not fixed.
+*By construction*: not run without a sandbox, since it would do harm or send a packet there.
 
 This page is written by `python -m tests.hostile.table`; do not edit it.
 """

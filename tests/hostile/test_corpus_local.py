@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.hostile.corpus.entry import Attack
+from tests.hostile.corpus.entry import Attack, Shape
 from tests.hostile.corpus_checks import LOCAL, Studies, attacks_for
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hostile.json"
@@ -29,6 +29,7 @@ def published() -> dict[str, Any]:
 def cases() -> Iterator[Any]:
     for attack in attacks_for(LOCAL):
         marks = [pytest.mark.slow] if attack.slow else []
+        marks += [pytest.mark.train] if attack.shape is Shape.MODEL else []
         yield pytest.param(attack, marks=marks, id=attack.name)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.hostile.corpus.entry import Attack
+from tests.hostile.corpus.entry import Attack, Shape
 from tests.hostile.corpus_checks import Studies, attacks_for, is_heavy
 from tests.target_runs import require_bubblewrap
 
@@ -22,6 +22,8 @@ def cases() -> Iterator[Any]:
     for target in SANDBOXES:
         for attack in attacks_for(target):
             marks = [_MARKS[target], pytest.mark.timeout(600)]
+            if attack.shape is Shape.MODEL:
+                marks.append(pytest.mark.train)
             if is_heavy(attack, target):
                 marks.append(pytest.mark.slow)
             yield pytest.param(target, attack, marks=marks, id=f"{target}-{attack.name}")

@@ -125,7 +125,8 @@ except OSError:
 import glob, socket
 for path in ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
              "/run/podman/podman.sock", "/run/user/0/docker.sock",
-             *glob.glob("/tmp/*/docker.sock"), *glob.glob(BASE + "/*/docker.sock"), os.environ.get("DOCKER_HOST", "")[7:]):
+             *glob.glob("/tmp/*/docker.sock"), *glob.glob(BASE + "/*/docker.sock"),
+             os.environ.get("DOCKER_HOST", "")[7:]):
     if path and os.path.exists(path):
         with socket.socket(socket.AF_UNIX) as s:
             try:
