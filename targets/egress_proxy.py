@@ -13,7 +13,6 @@ import threading
 import time
 from typing import Final
 
-from inner_trials import contract
 from targets.egress_names import Allowed, parse_ranges
 from targets.egress_passage import Passage, Rules, Wires
 from targets.egress_record import SETTINGS, SOCKET, Recorder
@@ -67,7 +66,6 @@ class Proxy:
             str(settings["squid"]),
             ports=allowed.ports,
             open_ranges=ranges,
-            environment=_environment(),
         )
         self._rules = Rules(allowed=allowed, open_ranges=parse_ranges(ranges))
         self._poll = select.poll()
@@ -175,12 +173,6 @@ class Proxy:
             thread.join(max(until - time.monotonic(), 0.0))
         self._squid.end()
         self._recorder.close()
-
-
-def _environment() -> dict[str, str]:
-    """Squid carries the attempt's mark too."""
-    kept = ("PATH", "LANG", contract.ATTEMPT)
-    return {name: os.environ[name] for name in kept if name in os.environ}
 
 
 def _texts(value: object) -> list[str]:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from targets import layout
@@ -79,7 +79,8 @@ class Unreachable(Exception):
 
 class Squid:
     """One squid process, ours alone: it listens on loopback and wants a key. Only the thread
-    that made it may start and end it; it dies with that thread's process."""
+    that made it may start and end it; it dies with that thread's process, whose environment, the
+    attempt's mark included, it has."""
 
     def __init__(
         self,
@@ -88,13 +89,11 @@ class Squid:
         *,
         ports: Collection[int],
         open_ranges: Sequence[str],
-        environment: Mapping[str, str],
     ) -> None:
         self._directory = directory
         self._executable = executable
         self._ports = ports
         self._open_ranges = open_ranges
-        self._environment = environment
         self._key = secrets.token_hex(16)
         self._service = f"arl{os.getpid()}n{layout.process_start(os.getpid())}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -167,7 +166,6 @@ class Squid:
                 stderr=log,
                 pass_fds=(config,),
                 cwd="/",
-                env=dict(self._environment),
                 preexec_fn=_die_with_parent,
                 user=None if user is None else user.pw_uid,
                 group=None if user is None else user.pw_gid,

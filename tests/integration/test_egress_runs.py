@@ -25,7 +25,6 @@ from targets.protocol import ExitCause
 from tests.egress_network import PUBLIC, RANGE, Internet, private_internet, require_egress
 from tests.egress_programs import Trier, requests_of
 from tests.target_runs import (
-    attempt,
     end_supervisor,
     finish,
     log_of,
@@ -186,9 +185,9 @@ while not os.path.exists(os.environ["ARL_STOP"]):
     time.sleep(0.05)
 print(get("https://good.test/after"))
 """
-    handle = trier.start(code, *HOSTS)
+    handle = trier.start(code, *HOSTS, limits={"grace_s": 60.0})
     wait_until(lambda: internet.hits, "it asked")
-    (squid,) = proxy_pids(handle, "squid.conf") or proxy_pids(handle, "/squid")
+    (squid,) = proxy_pids(handle, "/squid")
     os.kill(squid, signal.SIGKILL)
     wait_until(lambda: proxy_pids(handle, "/squid") not in ([], [squid]), "another one runs")
     trier.target.request_stop(handle)
@@ -255,7 +254,7 @@ def test_an_old_cursor_is_still_read(trier: Trier) -> None:
 
 
 def test_an_attempt_without_hosts_has_no_proxy(trier: Trier) -> None:
-    handle = trier.target.launch(attempt("sleep 30", kind=AttemptKind.PREPARE))
+    handle = trier.start("time.sleep(30)", kind=AttemptKind.PREPARE)
     assert proxy_pids(handle, "squid") == proxy_pids(handle, "egress") == []
     trier.target.kill(handle)
     assert finish(trier.target, handle).exit.cause is ExitCause.KILLED
@@ -269,7 +268,7 @@ def serve(tmp_path: Path, *, say_s: float) -> tuple[socket.socket, threading.Thr
     """The program's end of a connection to a passage that is in a hurry."""
     ours, theirs = socket.socketpair()
     rules = Rules(Allowed(HOSTS), parse_ranges([RANGE]), say_s)
-    squid = Squid(str(tmp_path), "/none", ports=[80], open_ranges=[], environment={})
+    squid = Squid(str(tmp_path), "/none", ports=[80], open_ranges=[])
     passage = Passage(theirs, rules, squid, Recorder(str(tmp_path)), Wires())
     thread = threading.Thread(target=passage.run)
     thread.start()
