@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tests.hostile.corpus.entry import Attack
 from tests.hostile.corpus.everything import ATTACKS, KINDS
-from tests.hostile.corpus.patches import WAITING
+from tests.hostile.corpus.patches import PATCHES
 from tests.hostile.corpus_checks import LOCAL, Studies, is_run
 from tests.private_engine import shared_engine
 
@@ -112,8 +112,8 @@ def page(figures: Mapping[str, Any]) -> str:
         for name, verdict in verdicts.items()
         if verdict["verdict"] == MISSED
     ]
-    parts += ["", "## Not tried yet", "", "No part applies patches yet; these come with it.", ""]
-    parts += [f"- `{name}`: {tries}" for name, tries in WAITING.items()]
+    parts += ["", "## Patches", "", "Refused before anything runs, on every target.", ""]
+    parts += [f"- `{patch.name}`: {patch.tries}" for patch in PATCHES]
     return "\n".join(parts) + "\n"
 
 
