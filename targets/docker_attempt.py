@@ -12,8 +12,10 @@ from targets import docker_turns, layout, linux
 from targets.docker_body import CANNOT_EXECUTE
 from targets.docker_box import Box, BoxLog
 from targets.docker_calls import Refusal, Trouble
+from targets.docker_containment import NETWORK
 from targets.docker_events import is_certain
 from targets.docker_making import Making, Unmade, Unwanted
+from targets.docker_network import Network
 from targets.docker_surroundings import Surroundings
 from targets.docker_turns import Message, Turns
 from targets.docker_usage import Usage
@@ -50,6 +52,8 @@ class Attempt(threading.Thread):
         self._boxes: list[Box] = []
         """The attempt's own first, then the answerer's."""
         self._logs: list[BoxLog] = []
+        self._network: Network | None = None
+        """Its way out, where it may reach hosts."""
         self._watch: BoxWatch | None = None
         self._seen = Seen(asked=self._facts.get("ending"))
         self._engine: layout.Fact | None = None
@@ -99,6 +103,11 @@ class Attempt(threading.Thread):
         except (OSError, ValueError, KeyError) as error:
             raise Unmade("launch_failed", f"its launch file is damaged: {error!r}") from error
         info = self._making.insist(self._around.find_info)
+        if self._launch.get(NETWORK):
+            box = Box(self._around.calls, info, self._launch[NETWORK])
+            self._network = Network(
+                self._making, self._turns, box, self._directory, self._launch["proxy"]
+            )
         for plan, log in zip(plans, (layout.LOG, layout.ANSWERER_LOG), strict=False):
             self._boxes.append(Box(self._around.calls, info, plan))
             self._logs.append(BoxLog(f"{self._directory}/{log}", self._launch["log_bytes"]))
@@ -106,6 +115,8 @@ class Attempt(threading.Thread):
             self._on_stop()
 
     def _start(self) -> None:
+        if self._network is not None:
+            self._network.start(self._note, self._on_network_loss)
         self._making.make(self._directory, self._boxes, self._logs)
         self._making.check_wanted()
         self._engine = self._around.find_identity()
@@ -128,6 +139,8 @@ class Attempt(threading.Thread):
             self._is_over = True
             return
         self._engine = self._facts.get("engine")
+        if self._network is not None:
+            self._network.resume(self._facts.get("proxy"), self._on_network_loss)
         if self._seen.asked is None:
             self._making.start([box for box in self._boxes if box.was_tried])
         self._on_started(self._facts["started"])
@@ -237,6 +250,12 @@ class Attempt(threading.Thread):
         self._look_at = min(self._look_at, time.monotonic() + _EVENT_PATIENCE_S)
         return False
 
+    def _on_network_loss(self) -> bool:
+        """The program stands there without what it was promised."""
+        self._seen.excess = "its network proxy died"
+        self._end("lost")
+        return False
+
     def _on_end(self) -> None:
         self._find_out_whether_cut_off()
         self._is_over = True
@@ -298,6 +317,8 @@ class Attempt(threading.Thread):
                 self._read_end(own)
             else:  # it never ran, as far as is known
                 self._remove(own)
+        if self._network is not None:
+            self._network.end()
         self._drain()
         self._record()
 

@@ -1,7 +1,6 @@
 """What the engine is asked to create for one program: pure, from what it may see, use and do."""
 
 import re
-import resource
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +22,6 @@ CANNOT_EXECUTE: Final = frozenset({126, 127})
 
 _SHARED_MEMORY_BYTES: Final = 1024 * MIB
 _TMP_BYTES: Final = 1024 * MIB
-_OPEN_FILES: Final = 65536
 _LOG_FILES: Final = 2
 _LEAST_CPUS: Final = 0.01
 _STUDY = re.compile(r"arl-([^-.]+)")
@@ -60,35 +58,45 @@ class Marks:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def container_body(
-    shown: Shown,
-    marks: Marks,
-    limits: Limits,
-    *,
-    image: str,
-    user: tuple[int, int],
-    processes: int,
-    longest_file: int | None,
-    runtime: str | None,
-) -> Body:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a container is made of besides its program, and held by besides Limits."""
+
+    image: str
+    user: tuple[int, int]
+    """And group."""
+    processes: int
+    """At once, threads counted."""
+    open_files: int
+    """Of each process."""
+    longest_file: int | None = None
+    """In bytes."""
+    runtime: str | None = None
+    network_of: str | None = None
+    """Another container whose network it shares; None: it has none."""
+
+
+def container_body(shown: Shown, marks: Marks, limits: Limits, terms: Terms) -> Body:
     """A container in which nothing is allowed but what is named here."""
+    other = terms.network_of
     return {
-        "Image": image,
+        "Image": terms.image,
         "Entrypoint": ["/bin/sh", "-c", _script(shown.streams), shell_name(marks.fence)],
         "Cmd": list(shown.argv),
         "WorkingDir": shown.cwd,
         "Env": [f"{name}={value}" for name, value in shown.environment.items()],
-        "User": f"{user[0]}:{user[1]}",
-        "Hostname": HOST_NAME,
+        "User": f"{terms.user[0]}:{terms.user[1]}",
+        **({"Hostname": HOST_NAME} if other is None else {}),
         "Labels": _labels(marks),
         "AttachStdout": True,
         "AttachStderr": True,
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": {
             **_hardening(),
-            **_limits(limits, processes=processes, longest_file=longest_file),
+            **_limits(limits, terms),
             "Mounts": _mounts(shown),
-            **({} if runtime is None else {"Runtime": runtime}),
+            "NetworkMode": "none" if other is None else f"container:{other}",
+            **({} if terms.runtime is None else {"Runtime": terms.runtime}),
         },
     }
 
@@ -117,7 +125,6 @@ def _labels(marks: Marks) -> dict[str, str]:
 
 def _hardening() -> dict[str, Any]:
     return {
-        "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges:true", f"seccomp={seccomp_profile()}"],
@@ -130,9 +137,8 @@ def _hardening() -> dict[str, Any]:
     }
 
 
-def _limits(limits: Limits, *, processes: int, longest_file: int | None) -> dict[str, Any]:
-    # More than this process may have the engine's may not either, where root is not almighty.
-    open_files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], _OPEN_FILES)
+def _limits(limits: Limits, terms: Terms) -> dict[str, Any]:
+    lengths = (("nofile", terms.open_files), ("core", 0), ("fsize", terms.longest_file))
     memory = {}
     if limits.memory_bytes is not None:
         memory = {"Memory": limits.memory_bytes, "MemorySwap": limits.memory_bytes}
@@ -141,12 +147,12 @@ def _limits(limits: Limits, *, processes: int, longest_file: int | None) -> dict
     return {
         **memory,
         "NanoCpus": int(max(limits.cpus, _LEAST_CPUS) * 1e9),
-        "PidsLimit": processes,
+        "PidsLimit": terms.processes,
         "ShmSize": min(limits.memory_bytes or _SHARED_MEMORY_BYTES, _SHARED_MEMORY_BYTES),
         "Tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={tmp}"},
         "Ulimits": [
             {"Name": name, "Soft": most, "Hard": most}
-            for name, most in (("nofile", open_files), ("core", 0), ("fsize", longest_file))
+            for name, most in lengths
             if most is not None
         ],
         "LogConfig": {

@@ -26,8 +26,15 @@ _START: Final = (
 _SOURCES: Final = (
     *("client_sockets", "docker_address", "docker_attach", "docker_attempt", "docker_body"),
     *("docker_box", "docker_calls", "docker_containment", "docker_events", "docker_keeper"),
-    *("docker_keeper_start", "docker_lending", "docker_making", "docker_pull", "docker_skeleton"),
-    *("docker_surroundings", "docker_turns", "docker_usage", "docker_verdict", "docker_watch"),
+    *("docker_keeper_start", "docker_lending", "docker_making", "docker_network", "docker_pull"),
+    *(
+        "docker_skeleton",
+        "docker_surroundings",
+        "docker_turns",
+        "docker_usage",
+        "docker_verdict",
+        "docker_watch",
+    ),
     *("disk_use", "disk_walk", "layout", "linux", "program_log", "report_watch", "watchdog"),
 )
 _CONTAINER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
@@ -48,12 +55,18 @@ class DockerTarget(LocalProcessTarget):
     is_sandbox = True
 
     def __init__(
-        self, root: Path, store: Store, *, host: str, options: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        store: Store,
+        *,
+        host: str,
+        options: Mapping[str, str] | None = None,
+        open_ranges: Sequence[str] = (),
     ) -> None:
-        """Raises InvalidInput."""
+        """`open_ranges`: see targets.egress.lay_out. Raises InvalidInput."""
         self._address = address_of(options or {})
         self._questions = EngineQuestions(self._address)
-        self._containment = Containment(os.path.abspath(root))
+        self._containment = Containment(os.path.abspath(root), open_ranges)
         self._mark = root_mark(str(root))
         super().__init__(
             root, store, host=host, sandbox=self._containment, daemon=_keeper(self._address)

@@ -2,20 +2,22 @@
 
 import hashlib
 import os
+import resource
 import secrets
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from inner_trials import contract
 from ledger.errors import InvalidInput
-from targets import attempt_files, layout
+from targets import attempt_files, egress, layout
 from targets.attempt_files import Side, write_file
 from targets.disk_use import longest_file
-from targets.docker_body import Marks, Shown, container_body
+from targets.docker_body import Marks, Shown, Terms, container_body
 from targets.docker_skeleton import system_image, trial_user
 from targets.interpreters import is_below
-from targets.protocol import AttemptSpec, Program
+from targets.protocol import AttemptSpec, Limits, Program
 from targets.sandbox import PLACE, SIGNS, Sandbox, system_mounts
 
 ASK: Final = "ask"
@@ -23,6 +25,11 @@ ANSWER: Final = "answer"
 """Pipes in the attempt's directory between an evaluator and the answerer."""
 CONTAINER: Final = "container"
 """In a program's part of launch.json: its name and what the engine is asked for."""
+NETWORK: Final = "network"
+"""The same of the container that is there before the program, where that may reach hosts."""
+_NETWORK_LIMITS: Final = Limits(timeout_s=0.0, memory_bytes=128 * 1024**2, log_bytes=65536)
+_NETWORK_PROCESSES: Final = 16
+_OPEN_FILES: Final = 65536
 _RUNTIME: Final = "runtime"
 _SHELL: Final = ("/bin/sh", "-c", ":", "sh")
 """Stands before every argv until it is known which descriptors the program gets."""
@@ -36,6 +43,10 @@ def answerer_name(attempt: str) -> str:
     return f"{attempt}.{layout.ANSWERER}"
 
 
+def network_name(attempt: str) -> str:
+    return f"{attempt}.{NETWORK}"
+
+
 def root_mark(root: str) -> str:
     """By which the containers of one root are told from those of others on the same engine."""
     return hashlib.sha256(os.path.realpath(root).encode()).hexdigest()[:16]
@@ -45,8 +56,10 @@ class Containment(Sandbox):
     """See targets.attempt_files.Sandbox. What of this machine a program sees is decided as for
     bubblewrap; how it is held is the engine's part."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, open_ranges: Sequence[str] = ()) -> None:
+        """`open_ranges`: see targets.egress.lay_out."""
         self._root = root
+        self.open_ranges = open_ranges
         self._interpreters = {}
         self._specs: dict[str, AttemptSpec] = {}
 
@@ -89,26 +102,64 @@ class Containment(Sandbox):
                 read_only=self._shown_read_only(argv[0], side),
                 writable=_writable(side, environment),
             ),
-            Marks(
-                owner=spec.owner,
-                attempt=attempt,
-                root=root_mark(self._root),
-                fence=secrets.token_hex(8),
-            ),
+            self._marks(spec),
             limits,
-            image=side.program.image or system_image(),
-            user=trial_user(),
-            processes=attempt_files.MAX_PROCESSES,
-            longest_file=longest_file(limits.output_bytes, limits.scratch_bytes),
-            runtime=_runtime_of(spec),
+            Terms(
+                image=side.program.image or system_image(),
+                user=trial_user(),
+                processes=attempt_files.MAX_PROCESSES,
+                open_files=_open_files(),
+                longest_file=longest_file(limits.output_bytes, limits.scratch_bytes),
+                runtime=_runtime_of(spec),
+                network_of=network_name(attempt) if side.network else None,
+            ),
         )
         return {
             CONTAINER: {"name": name, "body": body},
+            **({NETWORK: self._network(spec, side)} if side.network else {}),
             "argv": list(argv),
             "missing": False,
             "cwd": "/",
             "env": {},
         }
+
+    def _marks(self, spec: AttemptSpec) -> Marks:
+        return Marks(
+            owner=spec.owner,
+            attempt=spec.name,
+            root=root_mark(self._root),
+            fence=secrets.token_hex(8),
+        )
+
+    def _network(self, spec: AttemptSpec, side: Side) -> dict[str, Any]:
+        """The container whose network the program's shares: there is one way out of it."""
+        car = egress.side_car(f"{side.directory}/{layout.EGRESS}", python=sys.executable)
+        python = Program(argv=("{python}",), python=sys.executable)
+        user, _, group = car.user.partition(":")
+        body = container_body(
+            Shown(
+                argv=car.argv,
+                streams=("2>&1",),
+                cwd="/",
+                environment={"PATH": layout.CLEAN_PATH},
+                read_only={
+                    **self._system(side),
+                    **self._interpreter_mounts(sys.executable, python),
+                    **car.mounts,
+                },
+                writable={},
+            ),
+            self._marks(spec),
+            _NETWORK_LIMITS,
+            Terms(
+                image=system_image(),
+                user=(int(user), int(group)),
+                processes=_NETWORK_PROCESSES,
+                open_files=_open_files(),
+                runtime=_runtime_of(spec),
+            ),
+        )
+        return {"name": network_name(spec.name), "body": body}
 
     def _shown_read_only(self, executable: str, side: Side) -> dict[str, str]:
         at, of = PLACE, side.directory
@@ -179,6 +230,12 @@ def _writable(side: Side, environment: Mapping[str, str]) -> dict[str, str]:
         above = os.path.dirname(side.directory) if side.is_answerer else side.directory
         mounts.update({f"{PLACE}/{name}": f"{above}/{name}" for name in (ASK, ANSWER)})
     return mounts
+
+
+def _open_files() -> int:
+    """What this process may not have more of the engine's may not either, where root is not
+    almighty."""
+    return min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], _OPEN_FILES)
 
 
 def _check_options(options: Mapping[str, object]) -> None:

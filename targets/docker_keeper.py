@@ -20,7 +20,7 @@ from targets.docker_address import socket_of
 from targets.docker_attempt import Attempt
 from targets.docker_body import ROOT_LABEL
 from targets.docker_calls import Answer, EngineCalls, Refusal, Trouble
-from targets.docker_containment import answerer_name, root_mark
+from targets.docker_containment import answerer_name, network_name, root_mark
 from targets.docker_events import Event, Events
 from targets.report_watch import ReportWatch
 
@@ -240,7 +240,8 @@ class Removals:
         """Whatever containers the attempt has, which is forgotten: an earlier keeper may have
         left them."""
         if attempt not in self._asked:
-            self.ask(attempt, [attempt, answerer_name(attempt)])
+            names = (attempt, answerer_name(attempt), network_name(attempt))
+            self.ask(attempt, list(names))
         self._asked.discard(attempt)
 
     def _work(self) -> None:
