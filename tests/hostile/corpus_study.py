@@ -4,7 +4,7 @@ ledger says of it."""
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from controller.steps import attempt_specs
 from controller.wiring import Service
 from controller.worker import driver
 from ledger import reads
-from ledger.records import Attempt, Study, Trial
+from ledger.records import Attempt, AttemptKind, Study, Trial
 from ledger.rows import ATTEMPTS, TRIALS, attempt_from, trial_from
 from ledger.verify import verify_ledger
 from targets.protocol import Limits
@@ -76,7 +76,9 @@ class Seen:
     baseline: tuple[float, ...]
     trouble: tuple[str, ...]
     """What holds for no single attack: harm to the host, what still runs, a broken ledger."""
-    replays: tuple[Trial, ...] = field(default=())
+    replays: tuple[Trial, ...]
+    said: Mapping[str, str]
+    """The log of each trial's training, by the trial's id."""
 
 
 @contextmanager
@@ -243,13 +245,15 @@ def _look(service: Service, study: Study, world: World, complaints: Complaints) 
         trouble = [*promises.lost(session), *promises.budgets_exceeded(session)]
     by_name: dict[str, list[Trial]] = {}
     logs: dict[str, str] = {}
+    said: dict[str, str] = {}
     for trial in trials:
         name = names[trial.candidate_id].partition("+")[0]
         if trial.kind == "search":
             by_name.setdefault(name, []).append(trial)
         if trial.kind != "baseline":
-            texts = (_log(service, a) for a in attempts if a.trial_id == trial.id)
-            logs[name] = logs.get(name, "") + "".join(texts)
+            own = [(a, _log(service, a)) for a in attempts if a.trial_id == trial.id]
+            logs[name] = logs.get(name, "") + "".join(text for _, text in own)
+            said[trial.id] = "".join(text for a, text in own if a.kind is AttemptKind.TRAIN)
     trouble += [f"ledger: {finding}" for finding in verify_ledger(service.ledger, service.store)]
     trouble += [f"unprintable detail of {t.id}" for t in trials if not _is_printable(t.detail)]
     trouble += [f"process {pid} still runs" for pid in world.leftovers()]
@@ -265,6 +269,7 @@ def _look(service: Service, study: Study, world: World, complaints: Complaints) 
         baseline=tuple(t.value for t in trials if t.kind == "baseline" and t.value is not None),
         trouble=tuple(trouble),
         replays=tuple(t for t in trials if t.kind == "replay"),
+        said=said,
     )
 
 

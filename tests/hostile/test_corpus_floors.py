@@ -31,7 +31,7 @@ CHEATS: Final = (
     *("controller-socket", "docker-socket", "abstract-socket", "traces-and-signals"),
     *("bytecode", "git-hooks", "reports-of-no-number", "reports-replaced"),
 )
-_PLACES: Final = {
+PLACES: Final = {
     "bubblewrap": pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
     "docker": pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.timeout(600)]),
 }
@@ -85,7 +85,7 @@ def run_floor(target: str, request: pytest.FixtureRequest, **changes: Any) -> Se
     )
 
 
-@pytest.mark.parametrize("target", _PLACES.values())
+@pytest.mark.parametrize("target", PLACES.values())
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))]
 )

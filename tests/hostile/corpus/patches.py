@@ -60,7 +60,7 @@ PATCHES: Final = tuple(
         ("backslashes", "the separators of another system", _of("a\\..\\evaluator\\score.py")),
         ("case", "a path in another case", _of("a/TRAIN.PY", "b/TRAIN.PY")),
         ("trailing-space", "a path with a space after it", _of("a/train.py \t", "b/evil.py \t")),
-        ("homoglyph", "a path that only looks the same", _of("a/tr\u0430in.py", "b/tr\u0430in.py")),
+        ("homoglyph", "a path that looks the same", _of("a/tr\u0430in.py", "b/tr\u0430in.py")),
         ("git-hooks", "a hook that somebody's git would run",
          f"--- /dev/null\n+++ b/.git/hooks/post-checkout\n{_CREATED}"),
         ("mode", "makes a file executable", _with("old mode 100644\nnew mode 100755\n")),
