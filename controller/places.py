@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from ledger.errors import InvalidInput
 from targets.outbound_addresses import LOOPBACK
 from targets.protocol import Target
 from targets.registry import TARGETS, Place, problem_of
+
+log = logging.getLogger("arl.places")
 
 PLACE_FILE: Final = "place.json"
 """In the directory of a target that has options: which one it is."""
@@ -170,7 +173,14 @@ def used_places(settings: Settings, store: ArtifactStore) -> Iterator[tuple[str,
         elif (directory / PLACE_FILE).is_file():
             known = json.loads((directory / PLACE_FILE).read_bytes())
             if known["name"] in TARGETS:
-                yield known["name"], place_of(known["name"], known["options"], settings, store)
+                try:
+                    place = place_of(known["name"], known["options"], settings, store)
+                except InvalidInput as error:  # its secret is not known any more
+                    log.warning(
+                        "target %s of %s is left alone: %s", known["name"], directory, error
+                    )
+                else:
+                    yield known["name"], place
 
 
 def _named(name: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import and_, bindparam, func, select
 
 from ledger.budgets import BudgetAccount
 from ledger.chain import GENESIS, SERVICE_CHAIN
@@ -24,8 +24,8 @@ from ledger.requests import (
     revoke_token,
 )
 from ledger.sealing import Head, append_entries
-from ledger.statements import Row, Statement, insert_row
-from ledger.states import StudyState
+from ledger.statements import Row, Statement, constant, insert_row
+from ledger.states import STUDY_TERMINAL, StudyState
 from ledger.study_heads import (
     advance_service,
     advance_study,
@@ -55,7 +55,15 @@ __all__ = [
 _INCUMBENTS: Final = Base.metadata.tables["incumbents"]
 _USES: Final = Base.metadata.tables["holdout_uses"]
 
-_INSERT_STUDY: Final = insert_row(Base.metadata.tables["studies"])
+_STUDIES: Final = Base.metadata.tables["studies"]
+
+_INSERT_STUDY: Final = insert_row(_STUDIES)
+_UNFINISHED: Final = Statement(
+    select(_STUDIES.c.id).where(
+        _STUDIES.c.name == bindparam("name"),
+        and_(*(_STUDIES.c.state != constant(state) for state in sorted(STUDY_TERMINAL))),
+    )
+)
 _INSERT_INCUMBENT: Final = insert_row(_INCUMBENTS)
 _LATEST_INCUMBENT: Final = Statement(
     select(_INCUMBENTS.c.seq, _INCUMBENTS.c.candidate_id, _INCUMBENTS.c.study_id)
@@ -75,6 +83,7 @@ def create_study(
     secret: str,
     budgets: Mapping[Resource, float | None],
     entry: StudySubmitted,
+    only_unfinished: bool = False,
 ) -> None:
     """Write a new study in state `submitted` with its budgets and its chain's first entry.
 
@@ -82,8 +91,11 @@ def create_study(
 
     Raises:
         InvalidInput: it is not, or a budget is negative.
-        Conflict: the id is taken.
+        Conflict: the id is taken; or, with `only_unfinished`, a study of that name has not ended,
+            however close together the two were submitted.
     """
+    if only_unfinished:
+        _check_name(session, entry.name)
     limits = {resource: limit for resource, limit in budgets.items() if limit is not None}
     for resource, limit in limits.items():
         if not 0 <= limit < float("inf"):
@@ -100,6 +112,16 @@ def create_study(
     head = append_entries(session, study_id, Head(0, GENESIS), [sealed], now)
     session.run(_INSERT_STUDY, [_study_row(study_id, sealed, spec_text, secret, head, now)])
     BudgetAccount.open(session, study_id, limits)
+
+
+def _check_name(session: WriteSession, name: str) -> None:
+    lock_service(session)  # on PostgreSQL two submissions would not see each other
+    found = session.fetch(_UNFINISHED, {"name": name})
+    if found:
+        raise Conflict(
+            f"study {name} ({found[0][0]}) is not finished, it was submitted just now: "
+            f"`arl resume {found[0][0]}` goes on with it, --new starts another of that name"
+        )
 
 
 def _study_row(

@@ -67,6 +67,7 @@ def submit(
     budgets: Mapping[Resource, float | None] | None = None,
     spec: Mapping[str, Json] = SPEC,
     comparison: str = COMPARISON,
+    only_unfinished: bool = False,
 ) -> None:
     entry = StudySubmitted(
         name=name,
@@ -78,7 +79,13 @@ def submit(
     )
     with ledger.write() as session:
         writes.create_study(
-            session, study_id, spec=spec, secret=SECRET, budgets=budgets or {}, entry=entry
+            session,
+            study_id,
+            spec=spec,
+            secret=SECRET,
+            budgets=budgets or {},
+            entry=entry,
+            only_unfinished=only_unfinished,
         )
 
 

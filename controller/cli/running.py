@@ -83,7 +83,7 @@ def _submit(service: Service, spec: StudySpec, file: Path, *, new: bool) -> Subm
                     f"{_holder(service, study)}: `arl resume {study.id}` goes on with it, "
                     "--new starts another of that name"
                 )
-    return submit_study(service, spec, file.parent, actor=actor())
+    return submit_study(service, spec, file.parent, actor=actor(), alone=not new)
 
 
 def _holder(service: Service, study: Study) -> str:

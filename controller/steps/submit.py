@@ -35,11 +35,18 @@ class Submission:
 
 
 def submit_study(
-    service: Service, spec: StudySpec, base: Path, *, actor: str, secret: str | None = None
+    service: Service,
+    spec: StudySpec,
+    base: Path,
+    *,
+    actor: str,
+    secret: str | None = None,
+    alone: bool = False,
 ) -> Submission:
     """Record a study whose paths are relative to `base`; nothing of it is read from there again.
 
     Args:
+        alone: refuse it (Conflict) while another study of that name has not ended.
         secret: hex of 32 bytes that replay seeds derive from; drawn at random by default.
 
     Raises:
@@ -64,6 +71,7 @@ def submit_study(
             secret=secret or secrets.token_hex(32),
             budgets=_budgets(spec),
             entry=entry,
+            only_unfinished=alone,
         )
     return Submission(
         study_id=study_id,

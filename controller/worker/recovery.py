@@ -1,11 +1,17 @@
 """What a worker finds when it claims a study: adopts what runs, reaps what nobody owns."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from ledger import reads
+from ledger.errors import TargetUnavailable
 from ledger.states import AttemptState
+from targets.protocol import Found, Target
+
+log = logging.getLogger("arl.worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +34,7 @@ class Recovery:
     lost: int
     """Attempts that had started and that nobody knows of any more; tried again by the rules."""
     elsewhere: int
-    """Attempts on another host, out of reach from here."""
+    """Attempts out of reach from here: on another host, or on a target that is away."""
     reaped: int
     """Processes of this study that no live attempt owns; ended and deleted."""
 
@@ -37,19 +43,19 @@ def recover(driver: StudyDriver, service: Service, *, was_held: str | None) -> R
     """Match the ledger's live attempts with what the target has, and reap the rest."""
     view = driver.view
     prefix = f"arl-{view.study.id}"
+    listed, away = _listed(driver.targets, service.ledger.id)
     owned = [
         (target, attempt)
-        for target in driver.targets
-        for attempt in target.list_owned(service.ledger.id)
+        for target, attempt in listed
         if attempt.name.startswith((f"{prefix}-", f"{prefix}."))
     ]
     found = {attempt.name: attempt for _, attempt in owned}
     live = {a.name: a for a in view.attempts()}
     orphans = [(target, f) for target, f in owned if f.name not in live]
     for target, orphan in orphans:
-        target.kill(orphan.handle)
-        service.cleaner.release(target, orphan.handle)
-    here = [a for a in live.values() if driver.snapshot().is_here(a)]
+        _reap(service, target, orphan)
+    context = driver.snapshot()
+    here = [a for a in live.values() if context.is_here(a) and context.target_of(a) not in away]
     running = [a for a in here if a.name in found and found[a.name].running]
     ended = [a for a in here if a.name in found and not found[a.name].running]
     return Recovery(
@@ -75,20 +81,41 @@ def reap_ended(service: Service) -> int:
 
     A worker killed between recording a cancellation and carrying it out leaves such attempts.
     """
-    found = [
-        (target, attempt)
-        for target in service.used_targets()
-        for attempt in target.list_owned(service.ledger.id)
-    ]
+    found, _ = _listed(service.used_targets(), service.ledger.id)
     if not found:
         return 0
     with service.ledger.read() as session:
         ended = reads.ended_study_ids(session)
     orphans = [(target, f) for target, f in found if study_of(f.name) in ended]
     for target, orphan in orphans:
-        target.kill(orphan.handle)
-        service.cleaner.release(target, orphan.handle)
+        _reap(service, target, orphan)
     return len(orphans)
+
+
+def _reap(service: Service, target: Target, orphan: Found) -> None:
+    """End and delete it; where its target is away just now, whoever claims next does."""
+    try:
+        target.kill(orphan.handle)
+    except TargetUnavailable as error:
+        log.warning("attempt %s is ended later: %s", orphan.name, error)
+        return
+    service.cleaner.release(target, orphan.handle)
+
+
+def _listed(
+    targets: Sequence[Target], owner: str
+) -> tuple[list[tuple[Target, Found]], list[Target]]:
+    """What the targets have of `owner`, and those that are away: a worker starts without them,
+    and the studies that need them wait for them."""
+    found: list[tuple[Target, Found]] = []
+    away: list[Target] = []
+    for target in targets:
+        try:
+            found += [(target, attempt) for attempt in target.list_owned(owner)]
+        except TargetUnavailable as error:
+            log.warning("what is left on target %s is looked for later: %s", target.name, error)
+            away.append(target)
+    return found, away
 
 
 def study_of(attempt_name: str) -> str:

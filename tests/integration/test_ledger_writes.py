@@ -1,6 +1,7 @@
 """Fences, guards, budgets and the chain, on both databases."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select, text
@@ -310,6 +311,17 @@ class TestStudies:
         submit(ledger)
         with pytest.raises(Conflict):
             submit(ledger)
+
+    def test_of_one_name_submitted_at_once_only_one_becomes_a_study(self, ledger: Ledger) -> None:
+        def submit_one(number: int) -> bool:
+            try:
+                submit(ledger, f"s{number}", name="twice", only_unfinished=True)
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(max_workers=6) as pool:
+            assert sum(pool.map(submit_one, range(6))) == 1
 
     def test_a_pause_remembers_and_forgets_where_it_came_from(self, ledger: Ledger) -> None:
         study = driven(ledger)
