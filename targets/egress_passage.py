@@ -111,6 +111,7 @@ class Passage:
         self._at = now()
         self._number: int | None = None
         self._counted = (0, 0)
+        self._is_begun = self._is_recorded = False
 
     def run(self) -> None:
         """Serve the one request of the connection."""
@@ -121,6 +122,11 @@ class Passage:
             pass  # the program is gone, or nothing can be written down: nothing passes
         finally:
             self._wires.remove(self._program)
+
+    def give_up(self) -> None:
+        """Record it as it stands: its thread waits for a name server, say, and is left behind."""
+        if not self._is_recorded:
+            self._end(allowed=self._is_begun, detail=_CUT)
 
     def _serve(self) -> None:
         self._number = self._recorder.take_number()
@@ -135,6 +141,7 @@ class Passage:
             self._answer(refused.status, str(refused))
             return
         self._recorder.begin(self._number, self._what())
+        self._is_begun = True
         try:
             host = self._connect(addresses)
         except Unreachable as trouble:
@@ -249,6 +256,7 @@ class Passage:
     def _end(self, *, allowed: bool, detail: str, sent: int = 0, received: int = 0) -> None:
         if self._number is None:
             return
+        self._is_recorded = True
         outcome = {"allowed": allowed, "detail": detail, "sent": sent, "received": received}
         self._recorder.end(self._number, {**self._what(), **outcome})
 
@@ -275,13 +283,14 @@ def _resolve(host: str, port: int) -> list[Address]:
 
 
 def _is_own(address: Address, open_ranges: Iterable[Network]) -> bool:
-    """Services of this machine listen at its public addresses too."""
+    """Services of this machine listen at its public addresses too. The kernel says from where
+    it would send a datagram there, and sends none: to an own address from that same one."""
     if any(address in network for network in open_ranges):
         return False
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.bind((str(address), 0))
+            probe.connect((str(address), 9))
         except OSError:
-            return False
-    return True
+            return False  # there is no way to it, as squid will find too
+        return str(probe.getsockname()[0]) == str(address)

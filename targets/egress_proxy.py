@@ -73,7 +73,7 @@ class Proxy:
         self._starts_left = _SQUID_STARTS
         self._trouble = ""
         self._listener: socket.socket | None = None
-        self._threads: set[threading.Thread] = set()
+        self._served: dict[threading.Thread, Passage] = {}
         self._room = threading.Semaphore(_CONNECTIONS)
 
     def run(self, parent: int, wake: int) -> None:
@@ -135,15 +135,16 @@ class Proxy:
         except OSError:
             self._room.release()
             return
-        thread = threading.Thread(target=self._serve, args=(program,), daemon=True)
-        self._threads.add(thread)
+        passage = Passage(program, self._rules, self._squid, self._recorder, self._wires)
+        thread = threading.Thread(target=self._serve, args=(passage,), daemon=True)
+        self._served[thread] = passage
         thread.start()
 
-    def _serve(self, program: socket.socket) -> None:
+    def _serve(self, passage: Passage) -> None:
         try:
-            Passage(program, self._rules, self._squid, self._recorder, self._wires).run()
+            passage.run()
         finally:
-            self._threads.discard(threading.current_thread())
+            self._served.pop(threading.current_thread())
             self._room.release()
 
     def _start_squid(self) -> None:
@@ -169,8 +170,10 @@ class Proxy:
             self._listener.close()
         self._wires.cut()
         until = time.monotonic() + _END_PATIENCE_S
-        for thread in list(self._threads):
+        for thread in list(self._served):
             thread.join(max(until - time.monotonic(), 0.0))
+        for passage in list(self._served.values()):
+            passage.give_up()
         self._squid.end()
         self._recorder.close()
 
