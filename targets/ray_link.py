@@ -234,14 +234,15 @@ def _check_installed() -> None:
         raise InvalidInput("target.name 'ray': Ray is not installed; pip install 'arl[ray]'")
 
 
-_links: Final[dict[tuple[str, str], RayLink]] = {}
+_links: Final[dict[tuple[int, str, str], RayLink]] = {}
 _linking: Final = threading.Lock()
 
 
 def open_link(address: str, namespace: str, log: Path) -> RayLink:
     """The connection of this process to that cluster and namespace, shared by all its users."""
     with _linking:
-        link = _links.setdefault((address, namespace), RayLink(address, namespace, log))
+        key = (os.getpid(), address, namespace)  # a forked process needs one of its own
+        link = _links.setdefault(key, RayLink(address, namespace, log))
         link.users += 1
         return link
 

@@ -52,7 +52,7 @@ def wait_for_log(target: Target, handle: str, text: str, patience_s: float = 30.
 
 def left_on_nodes(cluster: RayCluster) -> list[str]:
     """Files of attempts below the nodes' homes; what every node keeps is not among them."""
-    kept = ("code-", "supervisor", "/cache/", "/trash/")
+    kept = ("code-", "supervisor", "/cache/", "/trash/", "/etc/", "/seccomp-")
     homes = cluster.folder / "tmp"
     found = [str(p) for p in homes.rglob("*") if not p.is_dir() or "/attempts/" in str(p)]
     return [path for path in found if not any(part in path for part in kept)]
