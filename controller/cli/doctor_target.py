@@ -36,6 +36,8 @@ FOLDER: Final = "doctor"
 """Below ARL_HOME: no study's target is ever there."""
 ARTIFACTS: Final = "artifacts"
 LOCK: Final = "lock"
+WORK: Final = "work"
+PREFIX: Final = "arl-doctor-"
 _END_PATIENCE_S: Final = 5.0
 _WORDS: Final = {
     Outcome.HOLDS: "hold",
@@ -71,7 +73,11 @@ def try_target(
         progress = f"{count}/{len(checks) + 1} {_MARKS[finding.outcome]:<4} {finding.check}"
         print(f"{progress} ({finding.took_s:.1f} s)", file=sys.stderr, flush=True)
 
-    with _place(spec, settings) as place, _work() as work, _ended_by_sigterm():
+    with (
+        _place(spec, settings) as place,
+        _work(settings.home / FOLDER) as work,
+        _ended_by_sigterm(),
+    ):
         setup = Setup(
             open_target=lambda: make_target(spec.name, place),
             shelf=_shelf(place),
@@ -140,7 +146,7 @@ def _place(spec: TargetSpec, settings: Settings) -> Iterator[Place]:
 
 def _tidy(folder: Path) -> None:
     """Delete it, unless a killed run of another target left something in it."""
-    if {path.name for path in folder.iterdir()} <= {ARTIFACTS, LOCK}:
+    if {path.name for path in folder.iterdir()} <= {ARTIFACTS, LOCK, WORK}:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -201,11 +207,19 @@ def _end_supervisor(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def _work() -> Iterator[Path]:
-    """Outside of ARL's own directories, where anybody may read: what a program must not find."""
-    with tempfile.TemporaryDirectory(prefix="arl-doctor-") as work:
+def _work(folder: Path) -> Iterator[Path]:
+    """Outside of ARL's own directories, where anybody may read: what a program must not find.
+    That of a killed run is deleted, by the note it left."""
+    note = folder / WORK
+    with contextlib.suppress(OSError):
+        old = Path(note.read_text(encoding="utf-8"))
+        if old.name.startswith(PREFIX) and old.lstat().st_uid == os.geteuid():
+            shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as work:
+        note.write_text(work, encoding="utf-8")
         Path(work).chmod(0o755)
         yield Path(work)
+    note.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

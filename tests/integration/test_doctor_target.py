@@ -177,9 +177,12 @@ def test_what_a_killed_run_left_is_ended_by_the_next(arl: Arl) -> None:
     process.kill()
     process.communicate()
     assert attempts_running(arl) != []
+    work = Path((arl.home / "doctor" / "work").read_text(encoding="utf-8"))
+    assert work.is_dir()
     done = arl.ok("doctor", "--target", "local", "--only", "exit code")
     assert "attempts that an earlier run left" in done.err
     assert attempts_running(arl) == []
+    assert not work.exists()
     assert not list((arl.home / "doctor").glob("*"))
 
 
