@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from controller.spec.loading import parse_study
+from ledger import reads
+from ledger.states import StudyState
+from tests.acceptance.shell_study import document, drive, open_service, submit, write_evaluator
 from tests.machine_image import MARKER, MARKER_VERSION, WHEELS, import_machine_image
 from tests.private_engine import SCRIPT, Engine, require_private_engine, shared_engine
-from tests.target_runs import wait_until
+from tests.target_runs import end_supervisor, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "arl-test-base"
@@ -93,6 +97,60 @@ def test_a_requirement_that_cannot_be_had_fails_the_build(
     said = build(engine, "trial", tmp_path, *arguments, check=False)
     assert f"{MARKER}==9.9.9" in said
     assert "Successfully built" not in said
+
+
+TRAIN = """
+import arl_image_marker, json, os
+with open(os.environ["ARL_PARAMS"]) as file:
+    x = json.load(file)["parameters"]["x"]
+os.mkdir(os.environ["ARL_OUTPUT"] + "/model")
+with open(os.environ["ARL_OUTPUT"] + "/model/x", "w") as file:
+    file.write(f"{x} {os.getuid()} {arl_image_marker.VERSION} {os.path.exists('/opt/wheels')}")
+"""
+EVALUATE = """
+import arl_image_marker, json, os
+with open(os.environ["ARL_INPUTS"] + "/artifact/x") as file:
+    x, uid, version, is_image = file.read().split()
+assert (uid, version, is_image) == ("65532", arl_image_marker.VERSION, "True")
+os.write(3, json.dumps({"metrics": {"score": float(x)}}).encode())
+"""
+
+
+@pytest.mark.docker
+def test_a_study_trains_and_is_evaluated_in_the_built_images(
+    engine: Engine, images: dict[str, str], tmp_path: Path
+) -> None:
+    service = open_service(tmp_path, DOCKER_HOST=engine.host)
+    write_evaluator(tmp_path)
+    (tmp_path / "evaluator" / "score.py").write_text(EVALUATE)
+    evaluator = document()["evaluator"]
+    study_id = submit(
+        service,
+        tmp_path,
+        program={"kind": "command", "argv": ["{python}", "-c", TRAIN]},
+        evaluator={
+            **evaluator,
+            "argv": ["{python}", "-I", "{bundle}/score.py"],
+            "image": images["evaluator"],
+        },
+        target={"name": "docker", "image": images["trial"]},
+        resources={"cpus": 1},
+        budget={"trials": 2},
+    )
+    study = drive(service, study_id)
+    assert study.state is StudyState.COMPLETED, study.detail
+    spec = parse_study(study.spec)
+    frozen = (spec.target.image, spec.evaluator.image)
+    built = tuple(
+        docker(engine, "inspect", "--format", "{{.Id}}", images[role]).strip() for role in ROLES
+    )
+    assert frozen == built, "which no tag that moves can change"
+    with service.ledger.read() as session:
+        trials = [item.trial for item in reads.list_trials(session, study_id).items]
+    assert len(trials) == 4
+    assert all(trial.value is not None for trial in trials)
+    service.close()
+    end_supervisor(next((tmp_path / ".arl").glob("docker*")))
 
 
 @pytest.mark.parametrize("name", ["trial.txt", "evaluator.txt"])
