@@ -52,7 +52,12 @@ def docker(engine: Engine, *argv: str | Path, check: bool = True) -> str:
 
 
 def build(engine: Engine, role: str, context: Path, *more: str, check: bool = True) -> str:
-    argv = ["build", "--network=none", "--file", ROOT / ROLES[role] / "Dockerfile"]
+    argv: list[str | Path] = [
+        "build",
+        "--network=none",
+        "--file",
+        ROOT / ROLES[role] / "Dockerfile",
+    ]
     return docker(engine, *argv, "--tag", f"arl-test-{role}", *more, context, check=check)
 
 
