@@ -27,7 +27,7 @@ from targets import http_signing as signing
 from targets.http_circuit import Circuit
 from targets.http_documents import Problem
 from targets.layout import one_line
-from targets.outbound import Answer, Outbound, Unanswered
+from targets.outbound import AddressRefused, Answer, Outbound, Unanswered
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -36,6 +36,8 @@ JSON_BYTES: Final = 8 * 1024 * 1024
 _JSON: Final = "application/json"
 _PROBLEM: Final = "application/problem+json"
 _BYTES: Final = "application/octet-stream"
+_HELD_TRIES: Final = 3
+"""How often a request that the service may hold back can come to nothing within one call."""
 _RENEWALS: Final = 3
 """How often one call follows a service that names another session or another time."""
 
@@ -167,7 +169,7 @@ class JobClient:
 
     def _call(self, sent: "_Sent", max_bytes: int, wait_s: float) -> Answer:
         self._circuit.check(self.url)
-        until = time.monotonic() + self._patience.call_s + wait_s
+        until = time.monotonic() + self._patience.call_s + _HELD_TRIES * wait_s
         pause_s, renewals = self._patience.first_wait_s, _RENEWALS
         while True:
             left_s = until - time.monotonic()
@@ -210,11 +212,14 @@ class JobClient:
                 f"{self.url}{sent.target}",
                 timeout_s=try_s,
                 max_bytes=max_bytes,
+                body_s=self._patience.try_s if max_bytes == JSON_BYTES else None,
                 content=sent.body,
                 headers=headers,
             )
         except Unanswered as error:
             raise _Failed(one_line(str(error))) from error
+        except AddressRefused as error:
+            raise TargetUnavailable(f"the job service {self.url}: {error}") from error
         self._check_signed(answer, nonce)
         if answer.status >= 400:
             self._judge(answer)

@@ -30,7 +30,7 @@ class Asked(BaseModel):
 class Told(BaseModel):
     """What a service answers."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
 
 
 # --- attempts --------------------------------------------------------------------------------

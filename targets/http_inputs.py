@@ -13,7 +13,7 @@ from targets.http_client import JobClient
 from targets.http_documents import BlobsAsked, BlobsMissing, BlobState
 
 PIECE_BYTES: Final = 1024 * 1024
-PIECE_S: Final = 60.0
+PIECE_S: Final = 20.0
 """What one piece may take beyond the time of a small request."""
 _ASKED_AT_ONCE: Final = 5000
 _TRIES: Final = 3

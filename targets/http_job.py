@@ -1,6 +1,5 @@
 """Attempts on a remote service that speaks ARL's job protocol: see docs/job-protocol.md."""
 
-import json
 import logging
 import os
 import time
@@ -52,7 +51,7 @@ log = logging.getLogger("arl.targets.http")
 T = TypeVar("T")
 
 SWEEP_S: Final = 60.0
-PROGRAM_S: Final = 120.0
+PROGRAM_S: Final = 40.0
 """What the service may need to run a program's interpreter, or to pull its image."""
 _NEVER_ENDED: Final = "its service kept it running long past its deadline"
 
@@ -86,7 +85,6 @@ class HttpTarget:
         self._store = store
         self._policy = policy or AddressPolicy()
         self._patience = patience
-        self._machine = machine
         self._bell = Bell()
         self._watched = WatchedAttempts((patience or Patience()).late_s)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="arl-http")
@@ -258,7 +256,7 @@ class HttpTarget:
             return None  # its machine is gone, and it with it
 
     def _asked(self, program: Program) -> ProgramAsked:
-        machine = None if self._machine is None else json.loads(json.dumps(dict(self._machine)))
+        machine = None if self._machines is None else self._machines.wanted
         try:
             return ProgramAsked(program=wire.program_doc(program), machine=machine)
         except ValidationError as error:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from pydantic import JsonValue
+
 from ledger.errors import Conflict, NotFound, TargetUnavailable
 from ledger.records import Json
 from targets import http_signing
@@ -111,7 +113,7 @@ class Machines:
         given = dict(machine)
         self._idle_s = _seconds(given.pop("idle_s", IDLE_S), IDLE_S)
         self._lease_s = _seconds(given.pop("lease_s", LEASE_S), LEASE_S)
-        self._machine = json.loads(json.dumps(given))
+        self.wanted: dict[str, JsonValue] = json.loads(json.dumps(given))
         self._lock = threading.Lock()
         self._owner: str | None = None
         self._open: dict[str, tuple[str, Service]] = {}
@@ -124,22 +126,24 @@ class Machines:
             name=machine_name(owner, study),
             owner=owner,
             study=study,
-            machine=self._machine,
+            machine=self.wanted,
             idle_s=self._idle_s,
             lease_s=self._lease_s,
         )
         until = time.monotonic() + CREATE_S
-        pause_s = 0.05
+        pause_s, failed_before = 0.05, False
         while time.monotonic() < until and not self._closed.is_set():
             tell("its machine is being created")
             found = self._hub.ask("POST", "/v1/machines", MachineDoc, content=asked)
             if found.state == "ready":
                 return self._opened(found)
-            if found.state == "failed":
+            if found.state == "failed":  # to be made, or since: another one is tried, once
                 self._remove(found)
-                raise TargetUnavailable(
-                    f"the machine of study {study} could not be made: {found.detail}"
-                )
+                if failed_before:
+                    raise TargetUnavailable(
+                        f"the machine of study {study} could not be made: {found.detail}"
+                    )
+                failed_before = True
             self._closed.wait(pause_s)
             pause_s = min(pause_s * 1.5, 5.0)
         raise TargetUnavailable(f"the machine of study {study} is not ready after {CREATE_S:g} s")

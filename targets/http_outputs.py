@@ -21,8 +21,8 @@ from targets import layout
 from targets.http_client import JobClient
 from targets.http_documents import OutputEntry, OutputsDoc
 
-PIECE_BYTES: Final = 4 * 1024 * 1024
-PIECE_S: Final = 60.0
+PIECE_BYTES: Final = 1024 * 1024
+PIECE_S: Final = 20.0
 MAX_ENTRIES: Final = 20_000
 """More than the collector takes, so that it refuses what was cut off here."""
 MAX_BYTES: Final = 64 * 1024**3

@@ -122,12 +122,14 @@ class Outbound:
         *,
         timeout_s: float,
         max_bytes: int,
+        body_s: float | None = None,
         content: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """The answer, whatever its status; a redirect is one like any other.
 
-        `timeout_s` bounds all of it: resolving, connecting, sending, and the last byte.
+        `timeout_s` bounds all of it: resolving, connecting, sending, and the last byte; `body_s`
+        what comes after the head of the answer.
 
         Raises:
             Unanswered: there is no whole answer within `timeout_s` and `max_bytes`.
@@ -140,6 +142,9 @@ class Outbound:
             with self._client.stream(
                 method, url, content=content, headers=sent, timeout=timeout_s
             ) as answer:
+                if body_s is not None:
+                    until = min(until, time.monotonic() + body_s)
+                    DEADLINE.set(until)
                 return _whole(answer, max_bytes, until)
         except httpx.InvalidURL as error:
             raise InvalidInput(f"url {url!r}: {error}; write https://host") from error

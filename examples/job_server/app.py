@@ -9,6 +9,7 @@ import anyio.to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from examples.job_server.attempt_routes import add_attempts, add_endings, add_files
 from examples.job_server.routes import Parts, add_blobs, add_machines, add_service
@@ -51,6 +52,7 @@ def create_app(parts: Parts, key: bytes, heard: Callable[[str], None]) -> FastAP
     app.add_middleware(Signed, key=key, heard=heard)
     app.add_exception_handler(ArlError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_refusal)
     app.add_exception_handler(Exception, _on_bug)
     add_service(app, parts)
     add_blobs(app, parts)
@@ -108,6 +110,15 @@ def _on_invalid(request: Request, error: Exception) -> Response:
         first = error.errors()[0]
         detail = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
     return _problem(Problem(status=422, code="invalid_input", detail=detail[:2000]))
+
+
+def _on_refusal(request: Request, error: Exception) -> Response:
+    """The framework's own: a path or method that is none, a body that is no JSON."""
+    status = error.status_code if isinstance(error, HTTPException) else 400
+    if status == 400:
+        return _problem(Problem(status=422, code="invalid_input", detail="the body is no JSON"))
+    detail = f"{request.method} {request.url.path}: not part of the protocol"[:2000]
+    return _problem(Problem(status=status, code="unsupported", detail=detail))
 
 
 def _on_bug(request: Request, error: Exception) -> Response:

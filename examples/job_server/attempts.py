@@ -219,10 +219,9 @@ class Attempts:
         taken = {gpu for other in running for gpu in other.gpu_ids.split(",")}
         free = [gpu for gpu in self._gpu_ids if gpu not in taken]
         if doc.limits.gpus > len(self._gpu_ids):
-            self._state.change("DELETE FROM attempts WHERE name = ?", name)
-            raise InvalidInput(
-                f"limits.gpus {doc.limits.gpus}: this service has {len(self._gpu_ids)}"
-            )
+            detail = f"limits.gpus {doc.limits.gpus}: this service has {len(self._gpu_ids)}"
+            self._end_unstarted(name, ExitCause.LAUNCH_FAILED, detail)
+            return
         if len(running) >= self._slots or len(free) < doc.limits.gpus:
             return
         gpu_ids = tuple(free[: doc.limits.gpus])

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -56,7 +56,7 @@ class Machines:
     def create(self, asked: MachineAsked) -> MachineDoc:
         """Begin to make it, or say how far it is. Raises Conflict for another owner's name, and
         InvalidInput for what cannot be made."""
-        _check(asked)
+        check_machine(asked.machine)
         with self._lock:
             row = self._state.machine(asked.name)
             if row is None:
@@ -230,16 +230,17 @@ def _asked(row: MachineRow) -> MachineAsked:
     return MachineAsked.model_validate_json(row.asked)
 
 
-def _check(asked: MachineAsked) -> None:
+def check_machine(machine: Mapping[str, JsonValue]) -> None:
+    """Raises InvalidInput for one that this service cannot make."""
     known = {"target", "slots"}
-    strange = sorted(asked.machine.keys() - known)
+    strange = sorted(machine.keys() - known)
     if strange:
         raise InvalidInput(f"target.machine.{strange[0]}: this service knows target and slots")
-    if asked.machine.get("target", "bubblewrap") not in KINDS:
+    if machine.get("target", "bubblewrap") not in KINDS:
         raise InvalidInput(
-            f"target.machine.target {asked.machine['target']!r}: write {', '.join(KINDS)}"
+            f"target.machine.target {machine['target']!r}: write {', '.join(KINDS)}"
         )
-    slots = asked.machine.get("slots", 4)
+    slots = machine.get("slots", 4)
     if isinstance(slots, bool) or not isinstance(slots, int) or not 0 < slots <= 1024:
         raise InvalidInput(f"target.machine.slots {slots!r}: write a number from 1 to 1024")
 

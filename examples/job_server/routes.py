@@ -9,7 +9,7 @@ from fastapi import FastAPI, Path, Query, Request, Response
 
 from examples.job_server.attempts import Attempts
 from examples.job_server.blobs import Blobs
-from examples.job_server.machines import Machines
+from examples.job_server.machines import Machines, check_machine
 from ledger.errors import InvalidInput
 from targets import http_signing as signing
 from targets import wire
@@ -79,11 +79,13 @@ def add_service(app: FastAPI, parts: Parts) -> None:
     @app.post("/v1/pin", tags=["service"])
     def pin(asked: ProgramAsked) -> ProgramDoc:
         """The program with its image by digest."""
+        _check_machine(parts, asked)
         return wire.program_doc(parts.target.pin(wire.program_of(asked.program)))
 
     @app.post("/v1/fingerprint", tags=["service"])
     def fingerprint(asked: ProgramAsked) -> FingerprintDoc:
         """What of the environment may change a result."""
+        _check_machine(parts, asked)
         text = parts.target.fingerprint(wire.program_of(asked.program))
         return FingerprintDoc(fingerprint=text[:2000])
 
@@ -92,6 +94,19 @@ def add_service(app: FastAPI, parts: Parts) -> None:
         """Which attempts changed after a cursor, as soon as one does. An empty or foreign cursor
         is answered at once with one to begin with."""
         return parts.attempts.news(after, wait)
+
+
+def _check_machine(parts: Parts, asked: ProgramAsked) -> None:
+    """Machines are of this very machine, so programs are here what they are there."""
+    if asked.machine is not None:
+        _machines(parts)
+        check_machine(asked.machine)
+
+
+def _machines(parts: Parts) -> Machines:
+    if parts.machines is None:
+        raise InvalidInput("target.machine: this service creates no machines; leave it out")
+    return parts.machines
 
 
 def add_blobs(app: FastAPI, parts: Parts) -> None:
@@ -133,26 +148,21 @@ def add_blobs(app: FastAPI, parts: Parts) -> None:
 
 
 def add_machines(app: FastAPI, parts: Parts) -> None:
-    def machines() -> Machines:
-        if parts.machines is None:
-            raise InvalidInput("target.machine: this service creates no machines; leave it out")
-        return parts.machines
-
     @app.post("/v1/machines", tags=["machines"])
     def create(asked: MachineAsked) -> MachineDoc:
         """Create a machine, once by its name; asked again, it says how far it is."""
-        return machines().create(asked)
+        return _machines(parts).create(asked)
 
     @app.get("/v1/machines", tags=["machines"])
     def list_machines(owner: Annotated[str, Query(max_length=128)] = "") -> MachinesDoc:
         """Those of an owner, or all of them."""
-        return MachinesDoc(machines=machines().list_owned(owner))
+        return MachinesDoc(machines=_machines(parts).list_owned(owner))
 
     @app.get("/v1/machines/{name}", tags=["machines"])
     def look(name: Name) -> MachineDoc:
-        return machines().get(name)
+        return _machines(parts).get(name)
 
     @app.delete("/v1/machines/{name}", tags=["machines"])
     def delete(name: Name, if_idle_s: Annotated[float, Query(ge=0)] = 0.0) -> MachineDoc:
         """Delete it with all that runs on it; 409 unless it has been idle for so long."""
-        return machines().delete(name, if_idle_s)
+        return _machines(parts).delete(name, if_idle_s)
