@@ -8,6 +8,7 @@ import pytest
 from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind
 from targets.bubblewrap import BubblewrapTarget
+from targets.egress_record import MAX_COUNTED, MAX_REQUESTS
 from tests.egress_network import (
     PRIVATE,
     PUBLIC,
@@ -213,6 +214,23 @@ wire = say("CONNECT \\xf0\\x9f\\x98\\x80.test:443 HTTP/1.1"); print(first(wire))
         assert text.isprintable()
         assert len(text) < 600
     assert tried.requests[4].detail == "it hung up without asking"
+
+
+def test_a_flood_is_refused_counted_and_then_not_listened_to(trier: Trier) -> None:
+    code = """
+answered = 0
+try:
+    for _ in range(20_000):
+        with proxy() as wire:
+            wire.sendall(b"x\\r\\n\\r\\n")
+            answered += wire.recv(100).startswith((b"HTTP/1.1 400", b"HTTP/1.1 429"))
+except ConnectionError:
+    print(answered)
+"""
+    tried = trier.run(code, "good.test")
+    assert abs(int(tried.said) - MAX_REQUESTS - MAX_COUNTED) <= 64
+    assert len(tried.requests) == MAX_REQUESTS + 1
+    assert f"more were refused: one attempt may make {MAX_REQUESTS}" in tried.requests[-1].detail
 
 
 DIRECT = """
