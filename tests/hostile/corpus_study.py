@@ -140,8 +140,8 @@ def run_study(
             return _look(service, study, world, complaints)
     finally:
         logging.getLogger().removeHandler(complaints)
-        for name in ("local", "bubblewrap", "docker"):
-            end_supervisor(base / ".arl" / name)
+        for place in (base / ".arl").glob("*/supervisor.sock"):
+            end_supervisor(place.parent)
         world.close()
         delete_base(base)
 

@@ -26,7 +26,7 @@ from tests.private_engine import shared_engine
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGETS: Final = ("bubblewrap", "docker", LOCAL)
-CONTAINED, MISSED = "contained", "missed"
+CONTAINED, MISSED, UNCLEAR = "contained", "missed", "unclear"
 
 HEAD: Final = """\
 # Hostile candidates
@@ -51,6 +51,9 @@ def verdict_of(attack: Attack, studies: Studies) -> dict[str, str]:
     misses = studies.misses(attack)
     if misses:
         return {"verdict": MISSED, "why": _without_places("; ".join(misses))}
+    surprises = studies.surprises(attack)
+    if surprises:
+        return {"verdict": UNCLEAR, "why": _without_places("; ".join(surprises))}
     return {"verdict": CONTAINED, "why": ", ".join(studies.endings(attack))}
 
 
@@ -65,7 +68,7 @@ def run_target(target: str, environment: Mapping[str, str]) -> dict[str, Any]:
     verdicts = {}
     for attack in ATTACKS.values():
         verdicts[attack.name] = verdict_of(attack, studies)
-        if verdicts[attack.name]["verdict"] == MISSED:
+        if verdicts[attack.name]["verdict"] != CONTAINED:
             print(f"{target}: {attack.name}: {verdicts[attack.name]['why']}", flush=True)
     contained = sum(v["verdict"] == CONTAINED for v in verdicts.values())
     broken = studies.broken()
