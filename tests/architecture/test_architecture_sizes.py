@@ -13,7 +13,7 @@ SLACK = 20
 """A listed file that shrank by more than this has its entry lowered."""
 
 LARGE_FILES: Mapping[str, int] = {
-    "ledger/entries.py": 440,
+    "ledger/entries.py": 460,
     "ledger/records.py": 320,
     "ledger/tables.py": 360,
 }
