@@ -1,6 +1,7 @@
 """Files that every machine of a cluster reaches, by URL: a bucket through fsspec, or a folder."""
 
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,15 +65,14 @@ class FsspecStore:
 
     @contextmanager
     def writer(self, path: str) -> Iterator[IO[bytes]]:
+        """Through a file here: what an implementation makes of a writer that is left in the
+        middle differs, and some keep what was written."""
         with storage_errors(f"writing {path} to {self.url}"):
             self._make_parent(path)
-            file = self._files.open(self._at(path), "wb")
-            try:
-                yield file
-            except BaseException:
-                _drop(file)
-                raise
-            file.close()
+            with tempfile.NamedTemporaryFile(prefix="arl-") as draft:
+                yield draft
+                draft.flush()
+                self._files.put_file(draft.name, self._at(path))
 
     def read(self, path: str) -> bytes | None:
         with storage_errors(f"reading {path} of {self.url}"):
@@ -159,14 +159,3 @@ class FsspecStore:
                 "if there is none, so that an attempt could be started twice; use s3://, gs:// "
                 "or a shared folder"
             )
-
-
-def _drop(file: Any) -> None:
-    """Close a file that must not come to be, as far as the implementation can."""
-    discard = getattr(file, "discard", None)
-    if discard is not None:
-        try:
-            discard()
-        except (OSError, NotImplementedError, ValueError):
-            pass  # an upload that nobody completes; the service deletes it by its own rules
-    file.closed = True
