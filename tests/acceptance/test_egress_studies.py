@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from ledger.errors import InvalidInput
 from ledger.network_reads import read_requests
 from ledger.records import CommandVerb, Study
 from ledger.states import StudyState
+from targets import egress
 from targets.protocol import AttemptSpec, Program
 from tests.acceptance import promises, shell_study
 from tests.cli_runs import Arl, arl_in
@@ -296,6 +298,29 @@ def test_a_flood_of_requests_is_recorded_as_its_beginning_and_a_count(
         assert sum(kept for _, kept in counts) == 50
         assert counts[-1] == (80, 0)
     assert list(promises.chain_broken(service)) == []
+    service.close()
+    end_supervisor(tmp_path / ".arl" / "bubblewrap")
+
+
+def test_a_study_with_hosts_waits_for_squid_and_says_what_to_install(
+    internet: Internet, tmp_path: Path
+) -> None:
+    squid = egress.find_squid()
+    assert squid is not None
+    service = shell_study.open_service(tmp_path, **OPENED)
+    study_id = shell_study.submit(service, tmp_path, budget={"trials": 1}, **TARGET)
+    subprocess.run(["mount", "--bind", "/dev/null", squid], check=True)
+    told = ""
+
+    def install_when_paused(driver: Any) -> None:
+        nonlocal told
+        if driver.condition is not None and not told:
+            told = driver.view.study.detail
+            subprocess.run(["umount", squid], check=True)
+
+    study = shell_study.drive(service, study_id, Callbacks(on_tick=install_when_paused))
+    assert "apt-get install squid-openssl" in told
+    assert study.state is StudyState.COMPLETED
     service.close()
     end_supervisor(tmp_path / ".arl" / "bubblewrap")
 
