@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ledger.records import AttemptKind
+from targets import http_examples
 from targets.protocol import ExitCause
 
 VERSION: Final = 1
@@ -65,6 +66,8 @@ class LimitsDoc(Asked):
 class AttemptDoc(Asked):
     """One attempt, fully pinned; its name is in the path. See targets.protocol.AttemptSpec."""
 
+    model_config = ConfigDict(json_schema_extra={"example": http_examples.ATTEMPT})
+
     owner: Name
     kind: AttemptKind
     program: ProgramDoc
@@ -115,6 +118,8 @@ class ValueDoc(Told):
 class ObservationDoc(Told):
     """What an attempt did since a cursor."""
 
+    model_config = ConfigDict(json_schema_extra={"example": http_examples.OBSERVATION})
+
     state: Literal["queued", "running", "ended"]
     cursor: Cursor
     """For the next request."""
@@ -139,6 +144,8 @@ class ChangeDoc(Told):
 
 class NewsDoc(Told):
     """Which attempts have something new since a cursor."""
+
+    model_config = ConfigDict(json_schema_extra={"example": http_examples.NEWS})
 
     cursor: Cursor
     reset: bool = False
@@ -188,6 +195,8 @@ class OutputEntry(Told):
 
 
 class OutputsDoc(Told):
+    model_config = ConfigDict(json_schema_extra={"example": http_examples.OUTPUTS})
+
     entries: Annotated[list[OutputEntry], Field(max_length=2000)]
     after: Annotated[str, Field(max_length=20_000)] | None = None
     """Ask again with this for the rest; null: these were the last."""
@@ -226,6 +235,8 @@ class FingerprintDoc(Told):
 class MachineAsked(Asked):
     """A machine to create; asked again, it is the same one."""
 
+    model_config = ConfigDict(json_schema_extra={"example": http_examples.MACHINE})
+
     name: Name
     owner: Name
     study: Name
@@ -255,6 +266,8 @@ class MachinesDoc(Told):
 
 class Problem(Told):
     """Why a request was not met (RFC 9457)."""
+
+    model_config = ConfigDict(json_schema_extra={"example": http_examples.PROBLEM})
 
     title: Text = ""
     status: int

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ledger.errors import UnknownName
+from ledger.errors import InvalidInput, UnknownName
 from targets.bubblewrap import BubblewrapTarget
 from targets.local_process import LocalProcessTarget
 from targets.protocol import Target
@@ -31,15 +31,25 @@ class Place:
     """What the operator's settings say about such targets, whichever one it is."""
 
 
+def _open_ranges(place: Place) -> list[str]:
+    return [text for text in place.operator.get("open_ranges", "").split(",") if text]
+
+
 def _bubblewrap(place: Place) -> Target:
-    ranges = [text for text in place.operator.get("open_ranges", "").split(",") if text]
+    ranges = _open_ranges(place)
     return BubblewrapTarget(place.root, place.store, host=place.host, open_ranges=ranges)
 
 
 def _docker(place: Place) -> Target:
     from targets.docker_container import DockerTarget
 
-    return DockerTarget(place.root, place.store, host=place.host, options=place.options)
+    return DockerTarget(
+        place.root,
+        place.store,
+        host=place.host,
+        options=place.options,
+        open_ranges=_open_ranges(place),
+    )
 
 
 def _docker_problem(options: Mapping[str, str]) -> str | None:
@@ -49,8 +59,12 @@ def _docker_problem(options: Mapping[str, str]) -> str | None:
 
 
 def _http(place: Place) -> Target:
-    from targets.http_options import make_http_target
-
+    try:
+        from targets.http_options import make_http_target
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"target.name 'http' needs the module {error.name}: pip install 'arl[server]'"
+        ) from error
     return make_http_target(place)
 
 

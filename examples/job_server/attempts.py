@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from examples.job_server.blobs import Blobs
 from examples.job_server.news import NewsBoard
@@ -112,19 +112,17 @@ class Attempts:
         )
 
     def stop(self, name: str) -> AttemptState:
-        row = self._get(name)
-        if row.handle is not None:
-            self._target.request_stop(row.handle)
-        else:
-            self._end_unstarted(name, ExitCause.KILLED, "it was stopped before it started")
-        return self.state_of(name)
+        return self._end(name, self._target.request_stop, "stopped")
 
     def kill(self, name: str) -> AttemptState:
-        row = self._get(name)
-        if row.handle is not None:
-            self._target.kill(row.handle)
+        return self._end(name, self._target.kill, "killed")
+
+    def _end(self, name: str, ask: Callable[[str], None], word: str) -> AttemptState:
+        handle = self._get(name).handle
+        if handle is not None:
+            ask(handle)
         else:
-            self._end_unstarted(name, ExitCause.KILLED, "it was killed before it started")
+            self._end_unstarted(name, ExitCause.KILLED, f"it was {word} before it started")
         return self.state_of(name)
 
     def state_of(self, name: str) -> AttemptState:

@@ -9,11 +9,13 @@ import os
 import secrets
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -209,21 +211,14 @@ class Machines:
         )
 
     def _idle_s(self, row: MachineRow) -> float:
-        """Since it last had an attempt or a request about one; the child writes both down."""
-        used = self._root / row.name / "used"
-        try:
-            if used.read_text() != "0":
-                return 0.0
-            at = max(used.stat().st_mtime, row.heard_at)
-        except FileNotFoundError:
-            at = row.heard_at
-        return max(0.0, time.time() - at)
+        """Since it last had an attempt or a request about one."""
+        root = self._root / row.name
+        if _attempts_on(root):
+            return 0.0
+        return max(0.0, time.time() - max(_touched_at(root / "used"), row.heard_at))
 
     def _heard_at(self, row: MachineRow) -> float:
-        try:
-            return max((self._root / row.name / "heard").stat().st_mtime, row.heard_at)
-        except FileNotFoundError:
-            return row.heard_at
+        return max(_touched_at(self._root / row.name / "heard"), row.heard_at)
 
 
 def _asked(row: MachineRow) -> MachineAsked:
@@ -243,6 +238,22 @@ def check_machine(machine: Mapping[str, JsonValue]) -> None:
     slots = machine.get("slots", 4)
     if isinstance(slots, bool) or not isinstance(slots, int) or not 0 < slots <= 1024:
         raise InvalidInput(f"target.machine.slots {slots!r}: write a number from 1 to 1024")
+
+
+def _attempts_on(root: Path) -> int:
+    """How many attempts a machine has that were not released, by its own file."""
+    try:
+        with closing(sqlite3.connect(f"file:{root}/state.db?mode=ro", uri=True)) as database:
+            return int(database.execute("SELECT count(*) FROM attempts").fetchone()[0])
+    except sqlite3.OperationalError:  # there is no such file yet
+        return 0
+
+
+def _touched_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _is_running(row: MachineRow) -> bool:

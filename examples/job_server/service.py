@@ -1,6 +1,5 @@
 """Puts the parts of the service together, and takes them apart."""
 
-import json
 import logging
 import os
 import time
@@ -76,7 +75,7 @@ def build(config: Config) -> Service:
     if config.max_machines:
         machines = Machines(root, state, key, limit=config.max_machines, wipe=wipe)
     parts = Parts(target=target, attempts=attempts, blobs=blobs, machines=machines)
-    app = create_app(parts, key, _Diary(root, state).heard)
+    app = create_app(parts, key, _Diary(root).heard)
     return Service(app, attempts, machines, state, target)
 
 
@@ -121,22 +120,16 @@ def _options(kind: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Diary:
-    """Two small files by which a parent service sees whether this machine is in use: `heard`,
-    touched by every request; `used`, by those about attempts, holding how many there are."""
+    """Two empty files whose times tell a parent service whether this machine is in use: `heard`,
+    touched by every request, and `used`, by those about attempts."""
 
     root: Path
-    state: State
     _heard_at: float = field(default=0.0)
-    _count: int = field(default=-1)
 
     def heard(self, path: str) -> None:
+        if path not in QUIET:
+            (self.root / "used").touch()
         now = time.monotonic()
         if now - self._heard_at >= 1.0:
             self._heard_at = now
             (self.root / "heard").touch()
-        if path in QUIET:
-            return
-        count = self.state.count_attempts()
-        beside = self.root / f".used-{os.getpid()}"
-        beside.write_text(json.dumps(count))
-        beside.rename(self.root / "used")

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from ledger.errors import Conflict, InvalidInput, TargetUnavailable
-from ledger.records import AttemptKind
 from ledger.states import Reason, StudyState
 from targets.http_documents import MachineDoc, MachinesDoc
 from targets.http_job import HttpTarget
 from targets.http_machines import machine_name
-from targets.protocol import ExitCause
+from targets.protocol import ExitCause, Program
 from tests.acceptance.shell_study import drive, facts
 from tests.hostile_service import Heard, Said, hostile_service
 from tests.http_runs import QUICK, SECRET, SECRET_NAME, JobServer, http_target, job_server
@@ -64,15 +63,15 @@ def listed(target: HttpTarget) -> list[MachineDoc]:
     return target._hub.client.ask("GET", "/v1/machines", MachinesDoc).machines
 
 
-def launch(target: HttpTarget, script: str, name: str, **more: Any) -> str:
+def launch(target: HttpTarget, script: str | Program, name: str, **more: Any) -> str:
     spec = attempt(script, name=name, owner=OWNER, **more)
     until = time.monotonic() + 60
     while True:
         try:
             return target.launch(spec)
-        except TargetUnavailable as error:
-            assert "cannot start yet" in str(error), error
-            assert time.monotonic() < until, error
+        except TargetUnavailable:  # it is still on its way
+            if time.monotonic() > until:
+                raise
 
 
 def test_attempts_of_a_study_share_a_machine_and_another_study_has_its_own(
@@ -119,10 +118,8 @@ def test_a_machine_that_vanishes_loses_its_attempts_and_a_new_one_is_made(
 
 def test_deleting_a_machine_ends_everything_on_it(server: JobServer, target: HttpTarget) -> None:
     marker = f"marked-{os.getpid()}-{time.monotonic_ns()}"
-    program = python(
-        "import os, time; os.fork(); os.setsid() if 0 else None; time.sleep(90)", M=marker
-    )
-    launch(target, program, "arl-one-0.t-0")  # type: ignore[arg-type]
+    program = python("import os, time; os.fork() or os.setsid(); time.sleep(90)", M=marker)
+    launch(target, program, "arl-one-0.t-0")
     wait_until(lambda: len(processes_marked(marker)) == 2, "both processes run")
     (machine,) = machines_of(server)
     target._hub.client.ask("DELETE", f"/v1/machines/{machine['name']}", MachineDoc)
@@ -328,13 +325,8 @@ def test_a_study_on_machines_completes_and_leaves_none(
     assert killed
     assert study.state is StudyState.COMPLETED
     assert broken(service, study_id, ran(home)) == []
-    lost = [
-        f
-        for kind, f in facts(service, study_id)
-        if kind == "attempt_ended" and f["reason"] == Reason.ATTEMPT_LOST
-    ]
-    assert lost
-    assert all(f["attempt_kind"] == AttemptKind.TRAIN for f in lost if "attempt_kind" in f)
+    reasons = [f["reason"] for kind, f in facts(service, study_id) if kind == "attempt_ended"]
+    assert Reason.ATTEMPT_LOST in reasons
     service.close()
     wait_until(lambda: not machines_of(server), "the machine is gone", patience_s=60.0)
     assert list((server.root / "machines").iterdir()) == []

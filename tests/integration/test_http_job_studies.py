@@ -72,7 +72,7 @@ def test_a_flapping_network_loses_no_trial_and_doubles_none(
 ) -> None:
     """L D B R I O: and every number is that of a run over a good network."""
     service = open_service(home)
-    proxy = FlappingProxy(server.url, seed=seed, rate=0.3)
+    proxy = FlappingProxy(server.url, seed=seed, rate=0.35)
     try:
         study_id = submit_remote(service, home, proxy.url, parallel=1, **SEARCH)
         study = drive(service, study_id)
@@ -82,7 +82,7 @@ def test_a_flapping_network_loses_no_trial_and_doubles_none(
     assert broken(service, study_id, ran(home)) == []
     assert set(values_of(service, study_id).values()) == {3}
     faults = sum(count for name, count in proxy.done.items() if name != "none")
-    assert faults > 10, proxy.done
+    assert faults > 5, proxy.done
     calm = open_service(other := tmp_path / "calm")
     other.mkdir(exist_ok=True)
     reference = submit_remote(calm, other, server.url, parallel=1, **SEARCH)
