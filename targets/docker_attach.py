@@ -26,20 +26,18 @@ class LogStream:
         sink: Callable[[bytes], None],
         known: int | None,
         *,
-        follow: bool,
+        is_new: bool,
     ) -> None:
-        """Attach over the engine's socket at `path`; so many bytes are known already, None: all
-        that were written up to now. `follow` what may still be written. Raises OSError,
-        NoContainer."""
+        """Listen over the engine's socket at `path`; `is_new`: the container was not started
+        yet. Of one that was, so many bytes are known already, None: all that were written up to
+        now. Raises OSError, NoContainer."""
         self._sink = sink
         self._skip = known or 0
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.settimeout(30.0)
             self._socket.connect(path)
-            self._socket.sendall(
-                _request(version, container, past=known is not None, follow=follow)
-            )
+            self._socket.sendall(_request(version, container, known, is_new=is_new))
             self._received = self._read_head()
             self._socket.setblocking(False)  # noqa: FBT003 - the socket's own API
         except BaseException:
@@ -96,9 +94,15 @@ class LogStream:
         self._received = self._received[at:]
 
 
-def _request(version: str, container: str, *, past: bool, follow: bool) -> bytes:
-    query = f"logs={int(past)}&stream={int(follow)}&stdout=1&stderr=1"
-    return (
-        f"POST /v{version}/containers/{container}/attach?{query} HTTP/1.1\r\n"
-        "Host: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
-    ).encode()
+def _request(version: str, container: str, known: int | None, *, is_new: bool) -> bytes:
+    """To the stream itself where there is nothing before it. What was written already the engine
+    has in a file, and it says some of it twice to who asks for the file and the stream at once."""
+    place, streams = f"/v{version}/containers/{container}", "stdout=1&stderr=1"
+    if is_new:
+        return (
+            f"POST {place}/attach?stream=1&{streams} HTTP/1.1\r\nHost: docker\r\n"
+            "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
+        ).encode()
+    tail = "all" if known is not None else "0"
+    # By the older protocol: the answer is not cut into chunks.
+    return f"GET {place}/logs?follow=1&tail={tail}&{streams} HTTP/1.0\r\n\r\n".encode()

@@ -89,9 +89,9 @@ class Box:
         self._calls.remove(self.name)
         raise Trouble(f"container {self.name} of an earlier attempt is being removed")
 
-    def attach(self, path: str, log: LogWriter, *, follow: bool) -> LogStream | None:
-        """Read its output from where the log's files end, and follow what comes; None when there
-        is no such container any more. Raises Trouble."""
+    def attach(self, path: str, log: LogWriter, *, is_new: bool) -> LogStream | None:
+        """Read its output from where the log's files end, and follow what comes; `is_new`: it was
+        not started yet. None when there is no such container any more. Raises Trouble."""
         kept = int(self.body["HostConfig"]["LogConfig"]["Config"]["max-size"])
         known: int | None = log.total
         if log.total > kept // _JSON_ROOM:  # the engine has dropped what it would be told by
@@ -100,7 +100,7 @@ class Box:
         self.drop_log()
         try:
             self.log = LogStream(
-                path, self._calls.version, self.name, log.write, known, follow=follow
+                path, self._calls.version, self.name, log.write, known, is_new=is_new
             )
         except NoContainer:
             return None

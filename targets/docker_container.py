@@ -26,16 +26,10 @@ _START: Final = (
 _SOURCES: Final = (
     *("client_sockets", "docker_address", "docker_attach", "docker_attempt", "docker_body"),
     *("docker_box", "docker_calls", "docker_containment", "docker_events", "docker_keeper"),
-    *("docker_keeper_start", "docker_lending", "docker_making", "docker_network", "docker_pull"),
-    *(
-        "docker_skeleton",
-        "docker_surroundings",
-        "docker_turns",
-        "docker_usage",
-        "docker_verdict",
-        "docker_watch",
-    ),
-    *("disk_use", "disk_walk", "layout", "linux", "program_log", "report_watch", "watchdog"),
+    *("docker_keeper_start", "docker_lending", "docker_making", "docker_network"),
+    *("docker_parts", "docker_pull", "docker_record", "docker_skeleton", "docker_surroundings"),
+    *("docker_turns", "docker_usage", "docker_verdict", "docker_watch", "disk_use", "disk_walk"),
+    *("layout", "linux", "program_log", "report_watch", "watchdog"),
 )
 _CONTAINER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 _OLDEST_API: Final = (1, 41)

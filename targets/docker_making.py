@@ -7,10 +7,12 @@ from typing import Final, TypeVar
 
 from targets.docker_box import Box, BoxLog, TakenName
 from targets.docker_calls import GONE, Refusal, Trouble
+from targets.docker_events import is_certain
 from targets.docker_lending import lend
 from targets.docker_pull import Pull
 from targets.docker_surroundings import Surroundings
 from targets.docker_turns import Turns
+from targets.layout import Fact
 
 _T = TypeVar("_T")
 _SOONEST_S: Final = 0.05
@@ -59,6 +61,16 @@ class Making:
         if not self._is_wanted():
             raise Unwanted
 
+    def compare_engine(self, known: Fact | None) -> tuple[bool, bool]:
+        """Whether another engine than `known` is there now, and whether the one that is there
+        leaves alone the containers that it found."""
+        now = self._around.find_identity()
+        if now == known:
+            return False, True
+        info = self.insist(self._around.calls.info, until_unwanted=False)
+        # Where engines cannot be told apart, only what engines do is laid to one.
+        return True, bool(info.get("LiveRestoreEnabled")) or not is_certain(now)
+
     def make(self, directory: str, boxes: Sequence[Box], logs: Sequence[BoxLog]) -> None:
         """Create each container and follow its output. Raises Unmade, Unwanted."""
         try:
@@ -69,14 +81,14 @@ class Making:
         for box, log in zip(boxes, logs, strict=True):
             self._tell(lambda made=box: self._get_image(made))  # type: ignore[misc]
             self._tell(box.create)
-            self.attach(box, log, follow=True)
+            self.attach(box, log, is_new=True)
 
-    def attach(self, box: Box, log: BoxLog, *, follow: bool) -> None:
-        """Have its output written to the log; `follow` one that may still write."""
+    def attach(self, box: Box, log: BoxLog, *, is_new: bool) -> None:
+        """Have its output written to the log; `is_new`: it was not started yet."""
         if box.log is not None:
             self._turns.drop(box.log.fileno())
         stream = self.insist(
-            lambda: box.attach(self._around.socket, log, follow=follow), until_unwanted=False
+            lambda: box.attach(self._around.socket, log, is_new=is_new), until_unwanted=False
         )
         if stream is not None:
             self._turns.add(stream.fileno(), stream.pump)
