@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pydantic import ValidationError
-
 from inner_trials.contract import SCORE_BYTES
 from ledger.errors import ArlError, InvalidInput, NotFound, TargetUnavailable
 from ledger.records import Json
@@ -160,7 +158,7 @@ class HttpTarget:
 
     def outputs(self, handle: str) -> OutputReader:
         """The reader's `root` is fetched when it is first asked for, which may take as long as
-        the network does. Raises Conflict while the attempt runs."""
+        the network does. Raises Conflict while the attempt runs, NotFound when it is gone."""
         _check(handle)
         if os.path.isdir(self._outputs.whole(handle)):
             return _Here(self._outputs.whole(handle))
@@ -170,7 +168,10 @@ class HttpTarget:
             limit = self._watched.output_bytes(handle)
             return HttpOutputs(self._outputs, handle, service.client, limit)
 
-        return self._on_its_service(handle, ask) or _Here(self._outputs.whole(handle))
+        found = self._on_its_service(handle, ask)
+        if found is None:
+            raise NotFound(f"what attempt {handle} left is gone with it, or with its machine")
+        return found
 
     def score(self, handle: str) -> bytes:
         _check(handle)
@@ -259,7 +260,7 @@ class HttpTarget:
         machine = None if self._machines is None else self._machines.wanted
         try:
             return ProgramAsked(program=wire.program_doc(program), machine=machine)
-        except ValidationError as error:
+        except ValueError as error:  # pydantic's are
             raise InvalidInput(f"program cannot be sent: {error}") from error
 
     def _sweep_when_due(self, *, now: bool = False) -> None:
@@ -272,7 +273,7 @@ class HttpTarget:
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """Outputs that were fetched before, or of an attempt that nobody knows: no directory."""
+    """Outputs that were fetched before."""
 
     root: str
 

@@ -219,7 +219,8 @@ class Target(Protocol):
         ...
 
     def outputs(self, handle: str) -> OutputReader:
-        """The output directory. Raises Conflict while anything of the attempt still runs."""
+        """The output directory. Raises Conflict while anything of the attempt still runs, and
+        may raise NotFound, here or when its root is asked for, once it went with its machine."""
         ...
 
     def score(self, handle: str) -> bytes:

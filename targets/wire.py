@@ -31,8 +31,8 @@ from targets.reports import parse_report
 
 
 def program_doc(program: Program) -> ProgramDoc:
-    """Raises pydantic.ValidationError for text that UTF-8 cannot hold."""
-    return ProgramDoc(
+    """Raises ValueError for text that UTF-8 cannot hold."""
+    doc = ProgramDoc(
         argv=list(program.argv),
         python=program.python,
         image=program.image,
@@ -40,6 +40,8 @@ def program_doc(program: Program) -> ProgramDoc:
         working_input=program.working_input,
         run_in=program.run_in,
     )
+    doc.model_dump_json()
+    return doc
 
 
 def program_of(doc: ProgramDoc) -> Program:
@@ -48,9 +50,9 @@ def program_of(doc: ProgramDoc) -> Program:
 
 def attempt_doc(spec: AttemptSpec) -> AttemptDoc:
     """Without the name, and without what only means something on this machine (launch_by and
-    gpu_ids)."""
+    gpu_ids). Raises ValueError for what JSON in UTF-8 cannot hold."""
     limits = {name: getattr(spec.limits, name) for name in LimitsDoc.model_fields}
-    return AttemptDoc(
+    doc = AttemptDoc(
         owner=spec.owner,
         kind=spec.kind,
         program=program_doc(spec.program),
@@ -62,6 +64,8 @@ def attempt_doc(spec: AttemptSpec) -> AttemptDoc:
         answerer=None if spec.answerer is None else program_doc(spec.answerer),
         answerer_inputs=dict(spec.answerer_inputs),
     )
+    doc.model_dump_json()
+    return doc
 
 
 def attempt_of(name: str, doc: AttemptDoc, gpu_ids: tuple[str, ...] = ()) -> AttemptSpec:

@@ -8,7 +8,7 @@ from controller.steps.view import LiveAttempt, LiveTrial
 from evaluator.collector import CollectedTree, CollectLimits, Refused, collect
 from inner_trials import contract
 from ledger import entries as e
-from ledger.errors import Conflict
+from ledger.errors import Conflict, NotFound
 from ledger.records import ArtifactRole, AttemptKind
 from ledger.states import AttemptState, Reason, TrialState
 from targets.protocol import ExitCause
@@ -81,12 +81,18 @@ def _pruned_at(trial: LiveTrial) -> str:
 
 
 def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
+    limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
     try:
-        root = ctx.target_of(attempt).outputs(attempt.handle or attempt.name).root
+        left = ctx.target_of(attempt).outputs(attempt.handle or attempt.name)
+        # A remote target fetches them when they are looked at: beside the loop, as hashing is.
+        found = ctx.collecting.result(
+            attempt.id, lambda: collect(left.root, ctx.store, limits=limits)
+        )
     except Conflict:
         return  # something of it still runs; the target is ending it
-    limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
-    found = ctx.collecting.result(attempt.id, lambda: collect(root, ctx.store, limits=limits))
+    except NotFound as error:  # its machine went before they were fetched
+        fail_attempt(ctx, trial, attempt, Reason.ATTEMPT_LOST, str(error))
+        return
     if found is None:
         return  # a large checkpoint is still being hashed
     if isinstance(found, Refused):
@@ -128,7 +134,7 @@ def _keep_resume(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> No
         root = ctx.target_of(attempt).outputs(attempt.handle or attempt.name).root
         limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
         found = collect(root, ctx.store, limits=limits)
-    except (Conflict, OSError):
+    except (Conflict, NotFound, OSError):
         return  # lost with its machine: the next attempt starts over
     if isinstance(found, Refused) or not found.resume.files:
         return

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from examples.job_server.blobs import Blobs
 from examples.job_server.news import NewsBoard
+from examples.job_server.refusals import OtherBody
 from examples.job_server.state import AttemptRow, State
 from ledger.errors import ArlError, Conflict, InvalidInput, NotFound, StaleFence
 from targets import wire
@@ -28,12 +29,6 @@ log = logging.getLogger("job_server")
 PAGE = 1000
 LONGEST_WAIT_S = 30.0
 READS_PER_LOOK = 64
-
-
-class OtherBody(Conflict):
-    """The name is taken by an attempt that says something else."""
-
-    code = "other_body"
 
 
 class Attempts:

@@ -5,15 +5,10 @@ import os
 import threading
 from pathlib import Path
 
+from examples.job_server.refusals import TooLarge
 from ledger.artifacts import ArtifactStore
-from ledger.errors import ArlError, InvalidInput
+from ledger.errors import InvalidInput
 from targets.http_documents import BlobState
-
-
-class TooLarge(ArlError):
-    """More than this service takes."""
-
-    code = "too_large"
 
 
 class Blobs:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import Conflict, InvalidInput, TargetUnavailable
+from ledger.errors import Conflict, InvalidInput, NotFound, TargetUnavailable
 from ledger.states import Reason, StudyState
 from targets.http_documents import MachineDoc, MachinesDoc
 from targets.http_job import HttpTarget
@@ -110,6 +110,8 @@ def test_a_machine_that_vanishes_loses_its_attempts_and_a_new_one_is_made(
     ended = finish(target, handle, patience_s=60.0)
     assert ended.exit.cause is ExitCause.LOST
     assert target.score(handle) == b""
+    with pytest.raises(NotFound, match="is gone with it, or with its machine"):
+        target.outputs(handle)
     target.kill(handle)
     target.release(handle)
     again = launch(target, "exit 4", "arl-one-0.t-1")
