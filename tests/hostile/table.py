@@ -62,25 +62,29 @@ def _without_places(text: str) -> str:
     return "…".join(part for part in text.split("arl-hostile-")).replace("/tmp/…", "…/")
 
 
-def run_target(target: str, environment: Mapping[str, str]) -> dict[str, Any]:
+def run_target(
+    target: str, environment: Mapping[str, str], known: Mapping[str, Any], only: Sequence[str]
+) -> dict[str, Any]:
+    """Its figures; with `only`, those that are known with these attacks run again."""
     studies = Studies(target, environment)
     started = time.monotonic()
-    verdicts = {}
-    for attack in ATTACKS.values():
+    verdicts = dict(known["verdicts"]) if only else {}
+    for attack in [ATTACKS[name] for name in only] or ATTACKS.values():
         verdicts[attack.name] = verdict_of(attack, studies)
         if verdicts[attack.name]["verdict"] != CONTAINED:
             print(f"{target}: {attack.name}: {verdicts[attack.name]['why']}", flush=True)
     contained = sum(v["verdict"] == CONTAINED for v in verdicts.values())
     broken = studies.broken()
+    seconds = round(time.monotonic() - started)
     print(f"{target}: {contained} of {len(verdicts)} contained; {broken}", flush=True)
     return {
+        **known,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(time.monotonic() - started),
         "kernel": platform.release(),
         "contained": contained,
         "of": len(verdicts),
-        "studies": studies.count,
         "neighbours_and_host": broken,
+        **({} if only else {"studies": studies.count, "seconds": seconds}),
         "verdicts": verdicts,
     }
 
@@ -143,6 +147,7 @@ def _row(*cells: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", action="append", choices=TARGETS, default=[])
+    parser.add_argument("--attack", action="append", choices=ATTACKS, default=[])
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "hostile.md")
     parser.add_argument("--only-page", action="store_true", help="write it from what is known")
     arguments = parser.parse_args()
@@ -153,7 +158,8 @@ def main() -> int:
     with engine(chosen) as environment:
         for target in chosen:
             used = environment if target == "docker" else {}
-            figures["targets"][target] = run_target(target, used)
+            before = figures["targets"].get(target, {}) if arguments.attack else {}
+            figures["targets"][target] = run_target(target, used, before, arguments.attack)
             data.write_text(json.dumps(figures, indent=1, ensure_ascii=True) + "\n")
     arguments.page.write_text(page(figures), encoding="utf-8")
     sandboxes = [figures["targets"][t] for t in chosen if t != LOCAL]

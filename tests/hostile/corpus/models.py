@@ -176,5 +176,5 @@ header, body = weights()
 for entry in header.values():
     if "dtype" in entry:
         entry["dtype"] = "I32"
-write_weights(header, body)""", ends=_BROKEN, may_be_scored=True, truth=0.0, slow=True),
+write_weights(header, body)""", ends=_BROKEN, may_be_scored=True, slow=True),
 )  # fmt: skip
