@@ -40,7 +40,9 @@ def silence_of(address: str, patience_s: float = _PATIENCE_S) -> str | None:
         try:
             asking.connect(socket_of(address))
             asking.sendall(_PING)
-            answer = asking.recv(4096)
+            answer = b""
+            while b"\r\n" not in answer and (piece := asking.recv(4096)):
+                answer += piece
         except TimeoutError:
             return f"it does not answer within {patience_s:g} s"
         except OSError as error:

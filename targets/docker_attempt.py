@@ -57,7 +57,8 @@ class Attempt(threading.Thread):
             self._finish()
         finally:
             parts = self._parts
-            self._around.on_end(self.attempt, [] if parts is None else [parts.own.name])
+            left = parts.own.id if parts is not None else ""
+            self._around.on_end(self.attempt, [left] if left else [])
             if self._ended_at - self._started_at >= _DURABLE_FROM_S:
                 self._record.make_durable()
             if parts is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from targets import layout
 from targets.docker_attach import LogStream, NoContainer
 from targets.docker_body import FENCE_LABEL, ROOT_LABEL, adapted
-from targets.docker_calls import CONFLICT, GONE, Answer, EngineCalls, Refusal, Trouble
+from targets.docker_calls import CONFLICT, GONE, Answer, EngineCalls, Refusal, Trouble, labels_of
 from targets.docker_skeleton import REPOSITORY
 from targets.docker_usage import ControlGroups, Usage, find_first_process, open_pidfd
 from targets.program_log import LogWriter, log_files
@@ -37,7 +37,7 @@ class Box:
         self.image: str = self.body["Image"]
         self.shell: str = self.body["Entrypoint"][-1]
         self.id = ""
-        """As the engine calls it; empty when another keeper made it."""
+        """As the engine calls it; empty until it is known to be there."""
         self.log: LogStream | None = None
         self.pidfd = -1
         self.begun_at: float | None = None
@@ -56,6 +56,10 @@ class Box:
         if self.image.startswith(f"{REPOSITORY}:"):
             return True
         return self._calls.find_volumes(self.image) is not None
+
+    def forget_image(self) -> None:
+        """It was here, and is not any more."""
+        self._calls.forget_image(self.image)
 
     def create(self) -> None:
         """Make it unless it was made before. Raises Refusal (GONE: no image), Trouble,
@@ -77,17 +81,27 @@ class Box:
     def _adopt_name(self) -> None:
         """The name is taken: by this very container, made by a call whose answer was lost, or by
         what an earlier life of the attempt left, which is removed."""
-        found = self._calls.inspect(self.name)
-        labels = (found or {}).get("Config", {}).get("Labels") or {}
-        wanted = self.body["Labels"]
-        if labels.get(FENCE_LABEL) == wanted[FENCE_LABEL]:
+        if self._find() is not None:
             return
-        if found is not None and labels.get(ROOT_LABEL) != wanted[ROOT_LABEL]:
+        found = self._calls.inspect(self.name)
+        if found is not None and labels_of(found).get(ROOT_LABEL) != self._label(ROOT_LABEL):
             raise TakenName(
                 f"the engine has a container {self.name} that is not of this ARL: remove it"
             )
-        self._calls.remove(self.name)
+        if found is not None:
+            self._calls.remove(found["Id"])
         raise Trouble(f"container {self.name} of an earlier attempt is being removed")
+
+    def _label(self, name: str) -> str:
+        return str(self.body["Labels"][name])
+
+    def _find(self) -> Answer | None:
+        """This very container, by the engine; None when there is none (any more)."""
+        found = self._calls.inspect(self.id or self.name)
+        if found is None or labels_of(found).get(FENCE_LABEL) != self._label(FENCE_LABEL):
+            return None
+        self.id = str(found["Id"])
+        return found
 
     def attach(self, path: str, log: LogWriter, *, is_new: bool) -> LogStream | None:
         """Read its output from where the log's files end, and follow what comes; `is_new`: it was
@@ -100,7 +114,7 @@ class Box:
         self.drop_log()
         try:
             self.log = LogStream(
-                path, self._calls.version, self.name, log.write, known, is_new=is_new
+                path, self._calls.version, self.id or self.name, log.write, known, is_new=is_new
             )
         except NoContainer:
             return None
@@ -120,7 +134,7 @@ class Box:
         if self.was_tried and self._was_started():
             return
         self.was_tried = True
-        self._calls.start(self.name)
+        self._calls.start(self.id or self.name)
 
     def _was_started(self) -> bool:
         state = self.inspect()
@@ -128,7 +142,7 @@ class Box:
 
     def inspect(self) -> Answer | None:
         """Its state by the engine; None when there is no such container."""
-        found = self._calls.inspect(self.name)
+        found = self._find()
         if found is None:
             return None
         state: Answer = found["State"]
@@ -173,11 +187,12 @@ class Box:
             except PermissionError:
                 pass  # of another user: the engine may
         self.was_signalled = True
-        self._calls.kill(self.name, number.name)
+        self._calls.kill(self.id or self.name, number.name)
 
     def remove(self) -> None:
         """End it and delete it; none there is no error. Raises Refusal, Trouble."""
-        self._calls.remove(self.name)
+        if self.id or self._find() is not None:
+            self._calls.remove(self.id)
 
     def close(self) -> None:
         self.drop_log()

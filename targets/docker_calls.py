@@ -11,8 +11,9 @@ import requests
 import urllib3
 from docker.types import CancellableStream
 
-from targets.docker_body import Body
+from targets.docker_body import ROOT_LABEL, Body
 from targets.docker_skeleton import REPOSITORY, system_archive
+from targets.docker_trouble import is_full
 from targets.layout import one_line
 
 ASKING_S: Final = 5.0
@@ -106,6 +107,12 @@ class EngineCalls:
             if refusal.status not in (GONE, CONFLICT):
                 raise
 
+    def remove_named(self, name: str, root: str) -> None:
+        """The same of a container of `root` by its name, if there is one."""
+        found = self.inspect(name)
+        if found is not None and labels_of(found).get(ROOT_LABEL) == root:
+            self.remove(found["Id"])
+
     def make_system_image(self, name: str) -> None:
         """The image that stands for this machine's system."""
         with _translated():
@@ -126,6 +133,9 @@ class EngineCalls:
                 raise
             self._volumes[image] = tuple((found.get("Config") or {}).get("Volumes") or ())
         return self._volumes[image]
+
+    def forget_image(self, image: str) -> None:
+        self._volumes.pop(image, None)
 
     def pull(self, image: str) -> CancellableStream:
         """What the engine says while it pulls, decoded; closing it from another thread cancels
@@ -154,12 +164,20 @@ class EngineCalls:
             return found
 
 
+def labels_of(found: Answer) -> Mapping[str, str]:
+    """Of an inspected container."""
+    labels: Mapping[str, str] = (found.get("Config") or {}).get("Labels") or {}
+    return labels
+
+
 @contextmanager
 def _translated() -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
         status = getattr(error.response, "status_code", 500)
+        if is_full(str(error.explanation)):
+            raise Trouble(one_line(str(error.explanation))) from error
         raise Refusal(status, str(error.explanation or error)) from error
     except (
         docker.errors.DockerException,

@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from ledger.errors import InvalidInput, TargetUnavailable
+from ledger.errors import DiskFull, InvalidInput, TargetUnavailable
 from targets import layout
 from targets.docker_address import address_of, find_problem
 from targets.docker_containment import Containment, root_mark
 from targets.docker_images import EngineQuestions
 from targets.docker_promises import docker_promises
+from targets.docker_trouble import find_standing
 from targets.local_process import LocalProcessTarget
 from targets.promises import Promises
-from targets.protocol import AttemptSpec, Found, Program
+from targets.protocol import AttemptSpec, Found, Observation, Program
 from targets.supervisor_link import Daemon
 from targets.workspace import Store
 
@@ -28,7 +29,15 @@ _SOURCES: Final = (
     *("docker_box", "docker_calls", "docker_containment", "docker_events", "docker_keeper"),
     *("docker_keeper_start", "docker_lending", "docker_making", "docker_network"),
     *("docker_parts", "docker_pull", "docker_record", "docker_skeleton", "docker_surroundings"),
-    *("docker_turns", "docker_usage", "docker_verdict", "docker_watch", "disk_use", "disk_walk"),
+    *(
+        "docker_trouble",
+        "docker_turns",
+        "docker_usage",
+        "docker_verdict",
+        "docker_watch",
+        "disk_use",
+        "disk_walk",
+    ),
     *("layout", "linux", "program_log", "report_watch", "watchdog"),
 )
 _CONTAINER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
@@ -78,6 +87,16 @@ class DockerTarget(LocalProcessTarget):
             return super().launch(spec)
         finally:
             self._containment.forget(spec.name)
+
+    def observe(self, handle: str, *, cursor: str) -> Observation:
+        """As the local target's. Raises TargetUnavailable or DiskFull while a program cannot be
+        started, or its end not be learnt, because the engine is away or its disk is full."""
+        seen = super().observe(handle, cursor=cursor)
+        trouble = None if seen.exit is not None else find_standing(self._root)
+        if trouble is None:
+            return seen
+        text = f"Docker at {self._address}: {trouble.detail}"
+        raise DiskFull(text) if trouble.is_full else TargetUnavailable(text)
 
     def kill(self, handle: str) -> None:
         super().kill(handle)

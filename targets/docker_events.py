@@ -30,7 +30,8 @@ Event = tuple[str, str, str]
 
 
 class Events(threading.Thread):
-    """Calls `on_event` for each event, and `on_return` when the engine is back, or first there."""
+    """Calls `on_event` for each event, `on_return` when the engine is back, or first there, and
+    `on_trouble` whenever it was not reached."""
 
     def __init__(
         self,
@@ -38,12 +39,14 @@ class Events(threading.Thread):
         label: str,
         on_event: Callable[[Event], None],
         on_return: Callable[[], None],
+        on_trouble: Callable[[str], None],
     ) -> None:
         super().__init__(name="events", daemon=True)
         self._calls = calls
         self._label = label
         self._on_event = on_event
         self._on_return = on_return
+        self._on_trouble = on_trouble
         self._problem = "it was not reached yet"
         self._answered_at = 0.0
         self._info: Answer | None = None
@@ -71,6 +74,7 @@ class Events(threading.Thread):
                 self._problem = str(trouble)
             self._reached.clear()
             self.was_tried.set()
+            self._on_trouble(self._problem)
             self._nudge.wait(delay_s)
             self._nudge.clear()
             delay_s = min(2 * delay_s, _LATEST_S)

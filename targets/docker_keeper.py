@@ -12,6 +12,8 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from targets import docker_turns, layout
@@ -22,6 +24,7 @@ from targets.docker_body import ROOT_LABEL
 from targets.docker_calls import Answer, EngineCalls, Refusal, Trouble
 from targets.docker_containment import answerer_name, network_name, root_mark
 from targets.docker_events import Event, Events
+from targets.docker_trouble import Troubles
 from targets.report_watch import ReportWatch
 
 IDLE_S: Final = 10.0
@@ -49,9 +52,15 @@ class Keeper:
             if source >= 0:
                 self._poll.register(source, select.EPOLLIN)
         self._idle_since = time.monotonic()
-        self._removals = Removals(self.calls, _REMOVERS)
-        label = f"{ROOT_LABEL}={root_mark(root)}"
-        self._events = Events(self.calls, label, self._on_event, self._on_return)
+        mark = root_mark(root)
+        self._removals = Removals(self.calls, mark, _REMOVERS)
+        label = f"{ROOT_LABEL}={mark}"
+        self._troubles = Troubles(root)
+        self._troubles.clear()
+        self._is_alarmed = threading.Event()
+        self._events = Events(
+            self.calls, label, self._on_event, self._on_return, self._note_trouble
+        )
 
     def run(self) -> None:
         """Serve until there has been nothing to serve for a while."""
@@ -64,6 +73,9 @@ class Keeper:
                 else:
                     self._clients.on_ready(descriptor)
             self._bury()
+            if self._is_alarmed.is_set():
+                self._is_alarmed.clear()
+                self._tell_news(list(self._running))
             self._tell_news(self._watch.look(time.monotonic()))
 
     def begin(self) -> None:
@@ -188,6 +200,12 @@ class Keeper:
 
     def on_trouble(self, what: str) -> None:
         os.write(2, f"{time.strftime('%FT%TZ', time.gmtime())} engine: {what}\n".encode())
+        self._note_trouble(what)
+
+    def _note_trouble(self, what: str) -> None:
+        if self._troubles.note(what):
+            self._is_alarmed.set()
+            os.eventfd_write(self._bell, 1)
 
     def on_end(self, attempt: str, containers: list[str]) -> None:
         self._removals.ask(attempt, containers)
@@ -201,6 +219,7 @@ class Keeper:
             running.post(what, container)
 
     def _on_return(self) -> None:
+        self._troubles.clear()
         for running in list(self._running.values()):
             running.post(docker_turns.LOOK)
 
@@ -218,9 +237,10 @@ def find_runtime(attempt: str) -> str | None:
 class Removals:
     """Deletes ended containers beside everything else, until the engine has done so."""
 
-    def __init__(self, calls: EngineCalls, workers: int) -> None:
+    def __init__(self, calls: EngineCalls, root: str, workers: int) -> None:
         self._calls = calls
-        self._wanted: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._root = root
+        self._wanted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._asked: set[str] = set()
         self._lock = threading.Lock()
         self.waiting = 0
@@ -229,29 +249,32 @@ class Removals:
             threading.Thread(target=self._work, name=f"remover {number}", daemon=True).start()
 
     def ask(self, attempt: str, containers: list[str]) -> None:
-        """The attempt has these, as this keeper knows."""
-        with self._lock:
-            self._asked.add(attempt)
-            self.waiting += len(containers)
-        for name in containers:
-            self._wanted.put(name)
+        """The attempt has these left, by id, as this keeper knows."""
+        self._asked.add(attempt)
+        self._add([partial(self._calls.remove, container) for container in containers])
 
     def ensure(self, attempt: str) -> None:
         """Whatever containers the attempt has, which is forgotten: an earlier keeper may have
         left them."""
         if attempt not in self._asked:
             names = (attempt, answerer_name(attempt), network_name(attempt))
-            self.ask(attempt, list(names))
+            self._add([partial(self._calls.remove_named, name, self._root) for name in names])
         self._asked.discard(attempt)
+
+    def _add(self, calls: list[Callable[[], None]]) -> None:
+        with self._lock:
+            self.waiting += len(calls)
+        for call in calls:
+            self._wanted.put(call)
 
     def _work(self) -> None:
         while True:
-            name = self._wanted.get()
+            call = self._wanted.get()
             try:
-                self._calls.remove(name)
+                call()
             except (Trouble, Refusal):
                 time.sleep(_REMOVE_AGAIN_S)
-                self._wanted.put(name)
+                self._wanted.put(call)
                 continue
             with self._lock:
                 self.waiting -= 1

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 from targets.docker_box import Box, BoxLog, TakenName
@@ -79,8 +80,7 @@ class Making:
         except OSError as error:
             raise Unmade("launch_failed", f"its files cannot be lent: {error}") from error
         for box, log in zip(boxes, logs, strict=True):
-            self._tell(lambda made=box: self._get_image(made))  # type: ignore[misc]
-            self._tell(box.create)
+            self._tell(partial(self._create, box))
             self.attach(box, log, is_new=True)
 
     def attach(self, box: Box, log: BoxLog, *, is_new: bool) -> None:
@@ -107,8 +107,18 @@ class Making:
         except TakenName as taken:
             raise Unmade("launch_failed", str(taken)) from taken
         except Refusal as refusal:
-            missing = refusal.status == GONE and "image" in str(refusal).lower()
-            raise Unmade("image_missing" if missing else "launch_failed", str(refusal)) from None
+            raise Unmade("launch_failed", str(refusal)) from refusal
+
+    def _create(self, box: Box) -> None:
+        """With its image, which somebody may remove at any moment."""
+        self._get_image(box)
+        try:
+            box.create()
+        except Refusal as refusal:
+            if refusal.status != GONE:
+                raise
+            box.forget_image()
+            raise Trouble(str(refusal)) from refusal
 
     def _get_image(self, box: Box) -> None:
         """Pull it unless it is here. Raises Unmade, Unwanted, Trouble."""

@@ -30,5 +30,5 @@ class Surroundings(Protocol):
         ...
 
     def on_end(self, attempt: str, containers: list[str]) -> None:
-        """The attempt's end is recorded; its containers are to be deleted."""
+        """The attempt's end is recorded; these containers, by id, are to be deleted."""
         ...

@@ -172,6 +172,16 @@ def test_an_image_that_cannot_be_had_ends_as_missing(
             assert name in ended.exit.detail
 
 
+def test_an_image_that_somebody_removed_is_pulled_again(
+    target: DockerTarget, docker_engine: Engine
+) -> None:
+    with registry(docker_engine, 5006) as name:
+        for _ in range(2):
+            assert run(target, in_image(name, "exit 0")).exit.cause is ExitCause.LAUNCH_FAILED
+            wait_until(lambda: names_of(docker_engine) == [], "all are removed", 30.0)
+            docker_engine.client().api.remove_image(name, force=True)
+
+
 def test_a_pull_is_given_up_when_its_attempt_is_killed(
     target: DockerTarget, docker_engine: Engine
 ) -> None:

@@ -13,7 +13,11 @@ import pytest
 
 from ledger.errors import TargetUnavailable
 from targets import layout
+from targets.docker_body import FENCE_LABEL, ROOT_LABEL
+from targets.docker_box import Box
+from targets.docker_calls import EngineCalls, Trouble
 from targets.docker_container import DockerTarget
+from targets.docker_skeleton import system_image
 from targets.protocol import ExitCause
 from tests.docker_runs import (
     docker_target,
@@ -30,6 +34,13 @@ pytestmark = pytest.mark.docker
 
 REPORT = """echo '{"step": %d, "metric": "loss", "value": 1}' >> "$ARL_REPORTS"; """
 UNTIL_ASKED = 'while [ ! -e "$ARL_STOP" ]; do sleep 0.02; done; '
+BODY = {
+    "Image": system_image(),
+    "Entrypoint": ["/bin/sh"],
+    "Cmd": ["-c", "exit 0"],
+    "HostConfig": {"NanoCpus": 10**9, "Tmpfs": {"/tmp": "size=1m"}, "SecurityOpt": []},
+}
+INFO = {"NCPU": 1, "SecurityOptions": []}
 STAYS = "trap 'exit 5' TERM; while :; do sleep 0.1; done"
 
 
@@ -98,7 +109,11 @@ CONTROLLER = """
 import sys
 from pathlib import Path
 from ledger.artifacts import ArtifactStore
+from targets.docker_body import FENCE_LABEL, ROOT_LABEL
+from targets.docker_box import Box
+from targets.docker_calls import EngineCalls, Trouble
 from targets.docker_container import DockerTarget
+from targets.docker_skeleton import system_image
 from tests.target_runs import attempt
 base, host = Path(sys.argv[1]), sys.argv[2]
 target = DockerTarget(base / "docker-root", ArtifactStore(base / "store"), host="here",
@@ -165,6 +180,34 @@ def test_an_attempt_whose_directory_is_deleted_under_it_is_ended(
     wait_until_started(docker_engine, handle)
     shutil.rmtree(f"{target._root}/{layout.ATTEMPTS}/{handle}")
     wait_until_gone(docker_engine, handle)
+
+
+def test_a_container_made_by_a_call_whose_answer_was_lost_is_adopted(
+    target: DockerTarget, docker_engine: Engine
+) -> None:
+    finish(target, target.launch(attempt("exit 0")))  # makes the image
+    body = {**BODY, "Labels": {ROOT_LABEL: "here", FENCE_LABEL: "1"}}
+    calls = EngineCalls(docker_engine.host)
+    boxes = [Box(calls, INFO, {"name": "arl-twice", "body": body}) for _ in range(2)]
+    for box in boxes:
+        box.create()
+    assert names_of(docker_engine).count("arl-twice") == 1
+    other = {**body, "Labels": {ROOT_LABEL: "here", FENCE_LABEL: "2"}}
+    with pytest.raises(Trouble, match="earlier attempt"):
+        Box(calls, INFO, {"name": "arl-twice", "body": other}).create()
+    assert "arl-twice" not in names_of(docker_engine), "what was left of it is removed"
+
+
+def test_a_name_that_somebody_else_uses_is_a_failed_launch_and_theirs_is_left_alone(
+    target: DockerTarget, docker_engine: Engine
+) -> None:
+    finish(target, target.launch(attempt("exit 0")))  # makes the image
+    docker_engine.client().api.create_container_from_config(BODY, name="arl-taken")
+    ended = finish(target, target.launch(attempt("exit 0", name="arl-taken")))
+    assert ended.exit.cause is ExitCause.LAUNCH_FAILED
+    assert "not of this ARL" in ended.exit.detail
+    assert "arl-taken" in names_of(docker_engine)
+    docker_engine.client().api.remove_container("arl-taken", force=True)
 
 
 def test_programs_go_on_while_an_engine_with_live_restore_is_killed_and_started(
