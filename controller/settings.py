@@ -76,12 +76,12 @@ def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     env = os.environ if environment is None else environment
     if not name.startswith("ARL_SECRET_"):
         raise InvalidInput(
-            f"target.secret {name!r}: the variable's name must start with ARL_SECRET_, so that a "
+            f"secret {name!r}: the variable's name must start with ARL_SECRET_, so that a "
             "study cannot ask for any other of ARL's"
         )
     value = env.get(name)
     if not value:
-        raise InvalidInput(f"target.secret {name!r}: ARL's environment has no such variable")
+        raise InvalidInput(f"secret {name!r}: ARL's environment has no such variable")
     return value
 
 

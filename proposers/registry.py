@@ -1,12 +1,14 @@
 """Name to proposer. To add one: write it, name it here, and the contract tests cover it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Final, cast
 
 from pydantic import ValidationError
 
 from ledger.errors import InvalidInput, UnknownName
+from proposers.chat_options import LLMDiffOptions, LLMOptions
 from proposers.options import NoOptions, Options
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
@@ -56,9 +58,61 @@ def _random(setup: Setup) -> Proposer:
     return RandomSearch(setup.space)
 
 
+def _llm(setup: Setup) -> Proposer:
+    _check_httpx("llm")
+    from proposers.chat import open_chat
+    from proposers.llm import LLM
+
+    options = cast(LLMOptions, setup.options)
+    return LLM(setup.space, options, open_chat(options, setup.read_secret), _fallback(setup))
+
+
+def _llm_diff(setup: Setup) -> Proposer:
+    _check_httpx("llm_diff")
+    from proposers.chat import open_chat
+    from proposers.llm_diff import LLMDiff
+
+    options = cast(LLMDiffOptions, setup.options)
+    chat = open_chat(options, setup.read_secret)
+    return LLMDiff(setup.mutable, setup.required_calls, options, chat)
+
+
+def _check_httpx(name: str) -> None:
+    if find_spec("httpx") is None:
+        raise InvalidInput(f"proposer.name {name!r}: httpx is missing; pip install 'arl[llm]'")
+
+
+def _fallback(setup: Setup) -> Proposer | None:
+    """What steps in for a model: the proposer that the option names, with its defaults."""
+    name = cast(LLMOptions, setup.options).fallback
+    if name == "none":
+        return None
+    why = fallback_problem(name)
+    if why:
+        raise InvalidInput(f"proposer.options.fallback {name!r}: {why}")
+    return build_proposer(name, replace(setup, options=read_options(name, {})))
+
+
+def fallback_problem(name: str) -> str:
+    """Why a proposer cannot step in for a model; nothing when it can."""
+    registered = PROPOSERS.get(name)
+    if name == "none" or (registered is not None and not registered.asks_models):
+        return ""
+    able = sorted(n for n, r in PROPOSERS.items() if not r.asks_models)
+    return f"it cannot step in for a model; write one of {', '.join(able)}, or none"
+
+
 PROPOSERS: Final[Mapping[str, Registered]] = {
     "grid": Registered(build=_grid, exhausts=True),
     "random": Registered(build=_random, exhausts=True),
+    "llm": Registered(build=_llm, options=LLMOptions, is_slow=True, asks_models=True),
+    "llm_diff": Registered(
+        build=_llm_diff,
+        options=LLMDiffOptions,
+        is_slow=True,
+        asks_models=True,
+        writes_patches=True,
+    ),
 }
 
 
@@ -78,7 +132,7 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
     except ValidationError as error:
         for details in error.errors(include_url=False):
             where = ".".join(str(part) for part in details["loc"])
-            unknown = details["type"] == "extra_forbidden"
+            unknown = details["type"] == "extra_forbidden" and len(details["loc"]) == 1
             known_options = ", ".join(model.model_fields)
             yield where, f"{name} takes only {known_options}" if unknown else details["msg"]
 

@@ -13,7 +13,7 @@ from controller.spec.study import BASELINES_NEEDED, StudySpec
 from controller.spec.target_rules import TARGET_RULES
 from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
 from proposers.grid import continuous
-from proposers.registry import PROPOSERS, known, option_problems
+from proposers.registry import PROPOSERS, fallback_problem, known, option_problems
 from proposers.search_space import cardinality
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
@@ -44,6 +44,30 @@ def _proposer(spec: StudySpec) -> Iterator[Problem]:
     for option, why in option_problems(name, spec.proposer.options):
         value = shown(spec.proposer.options.get(option.partition(".")[0]))
         yield Problem(f"proposer.options.{option}", why, "correct or remove it", value)
+
+
+def _model_proposer(spec: StudySpec) -> Iterator[Problem]:
+    """What a proposer that asks language models needs of the other sections."""
+    name, options = spec.proposer.name, spec.proposer.options
+    registered = PROPOSERS.get(name)
+    if registered is None or not registered.asks_models:
+        return
+    if registered.writes_patches and not spec.program.mutable:
+        yield Problem(
+            "program.mutable",
+            f"proposer {name} changes these files, and there are none",
+            "name the files that it may change, like [train.py]",
+        )
+    if name == "llm" and not spec.space:
+        yield Problem(
+            "space",
+            "proposer llm chooses parameters, and there are none",
+            "add a parameter, or write proposer.name: llm_diff",
+        )
+    fallback = options.get("fallback", "none")
+    why = fallback_problem(fallback) if isinstance(fallback, str) else ""
+    if why:
+        yield Problem("proposer.options.fallback", why, "correct or remove it", shown(fallback))
 
 
 def _grid_is_finite(spec: StudySpec) -> Iterator[Problem]:
@@ -201,6 +225,7 @@ def _baselines(spec: StudySpec) -> Iterator[Problem]:
 
 _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("proposer",), _proposer),
+    (("proposer", "program", "space"), _model_proposer),
     (("proposer", "space"), _grid_is_finite),
     (("proposer", "space", "budget", "stop"), _comes_to_an_end),
     (("budget", "resources", "evaluator"), _gpu_budget),

@@ -61,7 +61,7 @@ LATER_VALUES: Final[Mapping[Location, frozenset[str]]] = {
     ("program", "kind"): frozenset({"dpo", "grpo", "ppo", "reward_model", "rejection_sampling"}),
     ("pruning", "name"): frozenset({"asha", "hyperband", "patient", "percentile", "threshold"}),
     ("proposer", "name"): frozenset(
-        {"cmaes", "gp", "hybrid", "llm", "llm_diff", "ppo", "sobol", "tpe"}
+        {"cmaes", "gp", "hybrid", "ppo", "sobol", "tpe"}
     ),
 }
 """Names of the design that a later version knows."""
