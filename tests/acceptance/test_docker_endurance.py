@@ -5,7 +5,10 @@ Judged by the ledger, by what the engine told while it ran, and by what the mach
 
 import random
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +17,14 @@ from ledger.states import AttemptState, FaultClass, Reason, StudyState, TrialSta
 from tests.acceptance.container_lab import (
     ContainerLab,
     engine,
+    hurry,
     lab,
+    open_lab,
     train,
     wait_for_container,
 )
-from tests.private_engine import Engine
+from tests.acceptance.test_full_disk import fill
+from tests.private_engine import Engine, private_engine
 
 __all__ = ["engine", "lab"]
 pytestmark = pytest.mark.docker
@@ -182,3 +188,63 @@ def test_a_container_removed_by_hand_is_infrastructure_and_tried_again(
     assert first.reason is not None
     assert fault_class(first.reason) is FaultClass.INFRASTRUCTURE
     assert again.state is AttemptState.COLLECTED
+
+
+def test_an_engine_that_is_away_pauses_the_study_which_goes_on_by_itself(
+    lab: ContainerLab, engine: Engine
+) -> None:
+    lab.tolerated = "does not answer|engine"
+    study_id = lab.submit(budget={"trials": 2}, program=train({0.1: "sleep 5; "}), **BUSY)
+    name = f"arl-{study_id}-2.t-0"
+    worker = lab.worker(study_id)
+    wait_for_container(lab, name)
+    engine.kill()
+    lab.wait_for(lambda: lab.study(study_id).state is StudyState.PAUSED, "it pauses")
+    study = lab.study(study_id)
+    assert (study.reason, study.paused_by) == (Reason.TARGET_UNAVAILABLE, "condition")
+    assert f"Docker at {engine.host}" in (study.detail or "")
+    engine.start()
+    assert worker.join() == 0
+    assert [t.state for t in lab.trials(study_id)] == [TrialState.COMPLETE] * 2
+    assert len(lab.listener.of("start", name)) == 1, "it lived through that, too"
+    moves = [e.payload["new"] for e in lab.entries(study_id, "study_moved")]
+    assert moves.count("paused") == 1, "said once, not every time it is tried"
+
+
+@pytest.fixture
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of 192 MiB, where private engines are made now."""
+    place = Path(tempfile.mkdtemp(prefix="arl-small."))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192m", "tmpfs", place], check=True)
+    monkeypatch.setenv("TMPDIR", str(place))
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+    place.rmdir()
+
+
+@pytest.fixture
+def cramped(
+    small_disk: Path, memory_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ContainerLab]:
+    """A lab whose engine keeps its files on the small disk."""
+    hurry(monkeypatch)
+    with private_engine() as engine:
+        yield from open_lab(memory_path, engine)
+
+
+def test_an_engine_without_space_holds_the_study_which_goes_on_when_there_is_some(
+    cramped: ContainerLab, small_disk: Path
+) -> None:
+    cramped.tolerated = "space|engine"
+    study_id = cramped.submit(budget={"trials": 4}, program=train(every="sleep 0.5; "), **BUSY)
+    worker = cramped.worker(study_id)
+    cramped.wait_for(lambda: cramped.trials(study_id), "the search begins")
+    ballast = fill(small_disk, 0)
+    cramped.wait_for(lambda: cramped.study(study_id).state is StudyState.PAUSED, "it pauses", 60.0)
+    study = cramped.study(study_id)
+    assert (study.reason, study.paused_by) == (Reason.DISK_FULL, "condition")
+    assert "no space left" in (study.detail or "")
+    ballast.unlink()
+    assert worker.join() == 0
+    assert cramped.study(study_id).state is StudyState.COMPLETED
+    assert [t.state for t in cramped.trials(study_id)] == [TrialState.COMPLETE] * 4
