@@ -1,0 +1,78 @@
+"""What of an engine's troubles controllers hear, and for how long."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from targets.docker_trouble import PATIENCE_S, Troubles, find_standing
+
+
+class Hands:
+    """Of a clock that only tests move."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    hands = Hands()
+    monkeypatch.setattr(time, "monotonic", hands)
+    return hands
+
+
+def meet(troubles: Troubles, clock: Hands, what: str, for_s: float) -> list[bool]:
+    """The same trouble once a second."""
+    woken = []
+    for _ in range(int(for_s)):
+        woken.append(troubles.note(what))
+        clock.now += 1.0
+    return woken
+
+
+def test_a_short_trouble_is_told_to_nobody(tmp_path: Path, clock: Hands) -> None:
+    troubles = Troubles(str(tmp_path))
+    assert True not in meet(troubles, clock, "connection refused", PATIENCE_S)
+    assert find_standing(str(tmp_path)) is None
+
+
+def test_a_lasting_trouble_wakes_controllers_once_and_is_told_until_it_is_over(
+    tmp_path: Path, clock: Hands
+) -> None:
+    troubles = Troubles(str(tmp_path))
+    woken = meet(troubles, clock, "connection refused", PATIENCE_S + 30)
+    assert woken.count(True) == 1
+    standing = find_standing(str(tmp_path))
+    assert standing is not None
+    assert (standing.detail, standing.is_full) == ("connection refused", False)
+    troubles.clear()
+    assert find_standing(str(tmp_path)) is None
+    assert True not in meet(troubles, clock, "connection refused", PATIENCE_S)
+
+
+def test_a_full_disk_is_told_at_once_and_as_that(tmp_path: Path, clock: Hands) -> None:
+    assert Troubles(str(tmp_path)).note("write /x: no space left on device")
+    standing = find_standing(str(tmp_path))
+    assert standing is not None
+    assert standing.is_full
+
+
+def test_a_trouble_not_met_again_is_over(tmp_path: Path, clock: Hands) -> None:
+    Troubles(str(tmp_path)).note("no space left on device")
+    clock.now += 60.0
+    assert find_standing(str(tmp_path)) is None
+
+
+def test_what_another_boot_left_is_no_trouble(tmp_path: Path, clock: Hands) -> None:
+    Troubles(str(tmp_path)).note("no space left on device")
+    clock.now = 3.0
+    assert find_standing(str(tmp_path)) is None
+    (tmp_path / "trouble.json").write_text("half")
+    assert find_standing(str(tmp_path)) is None
+
+
+def test_a_keeper_that_cannot_tell_goes_on(tmp_path: Path, clock: Hands) -> None:
+    assert not Troubles(str(tmp_path / "gone")).note("no space left on device")
