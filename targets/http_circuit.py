@@ -1,8 +1,10 @@
 """Stops asking a place that is away, for a while: each try would hold up everything else."""
 
+import email.utils
 import random
 import threading
 import time
+from collections.abc import Mapping
 
 from ledger.errors import TargetUnavailable
 
@@ -31,3 +33,16 @@ class Circuit:
     def closed(self) -> None:
         with self._lock:
             self._rest_s, self._until = 0.0, 0.0
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """What an answer asks to wait, in seconds; None when it does not say."""
+    text = headers.get("retry-after", "").strip()
+    if text.isdecimal() and len(text) < 9:
+        return float(text)
+    if not text:
+        return None
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None

@@ -5,8 +5,8 @@ Nothing counts as an answer unless it carries the service's signature: an error 
 a redirect, half a document or an intruder's word are all the same failure of this one try.
 """
 
-import email.utils
 import random
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from ledger.errors import (
     TargetUnavailable,
 )
 from targets import http_signing as signing
-from targets.http_circuit import Circuit
+from targets.http_circuit import Circuit, retry_after_s
 from targets.http_documents import Problem
 from targets.layout import one_line
 from targets.outbound import AddressRefused, Answer, Outbound, Unanswered
@@ -111,6 +111,7 @@ class JobClient:
         self._outbound = outbound
         self._patience = patience or Patience()
         self._circuit = Circuit(self._patience.longest_rest_s)
+        self._stopped = threading.Event()
         self._session = ""
         self._ahead_s = 0.0
 
@@ -163,24 +164,25 @@ class JobClient:
             f"the job service {self.url} breaks the protocol: {one_line(what)}"
         )
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Whoever waits for an answer gets an error now, and nothing is asked any more."""
+        self._stopped.set()
         self._outbound.abort()
+
+    def close(self) -> None:
+        self.stop()
         self._outbound.close()
 
     def _call(self, sent: "_Sent", max_bytes: int, wait_s: float) -> Answer:
         self._circuit.check(self.url)
         until = time.monotonic() + self._patience.call_s + _HELD_TRIES * wait_s
-        pause_s, renewals = self._patience.first_wait_s, _RENEWALS
+        pause_s = self._patience.first_wait_s
         while True:
             left_s = until - time.monotonic()
-            try_s = min(self._patience.try_s + wait_s, max(left_s, 0.05))
             try:
-                answer = self._try(sent, try_s, max_bytes)
-            except _Renewed:
-                renewals -= 1
-                if renewals > 0:
-                    continue
-                why, asked_s = "it names another session or time with every answer", None
+                answer = self._renewing(
+                    sent, min(self._patience.try_s + wait_s, max(left_s, 0.05)), max_bytes
+                )
             except _Failed as failed:
                 why, asked_s = str(failed), failed.wait_s
             else:
@@ -189,11 +191,22 @@ class JobClient:
             chosen_s = random.uniform(pause_s / 2, pause_s)
             if asked_s is not None:
                 chosen_s = min(max(asked_s, chosen_s), self._patience.longest_wait_s)
+            if self._stopped.is_set():
+                raise TargetUnavailable(f"the job service {self.url} is not asked any more")
             if time.monotonic() + chosen_s >= until:
                 self._circuit.opened(why)
                 raise TargetUnavailable(f"the job service {self.url} is away: {why}")
-            time.sleep(chosen_s)
+            self._stopped.wait(chosen_s)
             pause_s = min(pause_s * 2, self._patience.longest_wait_s)
+
+    def _renewing(self, sent: "_Sent", try_s: float, max_bytes: int) -> Answer:
+        """One try, signed anew when the service names another session or time."""
+        for _ in range(_RENEWALS):
+            try:
+                return self._try(sent, try_s, max_bytes)
+            except _Renewed:
+                continue
+        raise _Failed("it names another session or time with every answer")
 
     def _try(self, sent: "_Sent", try_s: float, max_bytes: int) -> Answer:
         nonce = signing.new_nonce()
@@ -236,7 +249,7 @@ class JobClient:
         why = f"status {answer.status}, {answer.content_type or 'no type'}, not signed"
         if answer.status in (401, 403):
             why += "; is the secret the same on both sides?"
-        raise _Failed(why, _retry_after_s(answer.headers))
+        raise _Failed(why, retry_after_s(answer.headers))
 
     def _judge(self, answer: Answer) -> None:
         """A signed refusal as an error of ours."""
@@ -257,7 +270,7 @@ class JobClient:
         if kind is not None:
             raise kind(detail)
         if answer.status == 429 or answer.status >= 500:
-            raise _Failed(f"{problem.code}: {detail}", _retry_after_s(answer.headers))
+            raise _Failed(f"{problem.code}: {detail}", retry_after_s(answer.headers))
         raise self.broken(f"status {answer.status}, code {problem.code!r}: {detail}")
 
 
@@ -270,18 +283,6 @@ _ERRORS: Final[Mapping[str, type[ArlError]]] = {
     "too_large": InvalidInput,
     "unsupported": InvalidInput,
 }
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    text = headers.get("retry-after", "").strip()
-    if text.isdecimal() and len(text) < 9:
-        return float(text)
-    if not text:
-        return None
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def _first(error: ValidationError) -> str:

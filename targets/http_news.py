@@ -123,9 +123,10 @@ class HttpNews:
         with self._lock:
             self._closed = True
             polling = self._polling
-        self._client.close()
+        self._client.stop()
         if polling is not None:
             polling.join(POLL_S)
+        self._client.close()
 
     def _start(self) -> None:
         if self._polling is None and not self._closed:

@@ -99,11 +99,12 @@ class GuardedTransport(httpx.BaseTransport):
         )
 
     def abort(self) -> None:
-        """Cut every connection: whoever waits for an answer gets an error at once."""
+        """Cut every connection, for good: whoever waits for an answer gets an error at once."""
         self._backend.abort()
 
     def close(self) -> None:
         self._pool.close()
+        self._backend.close()
 
 
 class Outbound:

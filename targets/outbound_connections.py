@@ -33,6 +33,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         self._plain = threading.local()
         self._lock = threading.Lock()
         self._plainly = httpcore.SyncBackend()
+        self._aborted = False
         self._open: set[GuardedStream] = set()
 
     @property
@@ -76,9 +77,18 @@ class GuardedBackend(httpcore.NetworkBackend):
         raise trouble
 
     def abort(self) -> None:
+        """Cut every connection, and those that are opened just now."""
         with self._lock:
+            self._aborted = True
             for stream in self._open:
                 stream.cut()
+
+    def close(self) -> None:
+        """Let go of what a request that was under way left open."""
+        with self._lock:
+            left = list(self._open)
+        for stream in left:
+            stream.close()
 
     def _resolve_until(self, until: float) -> Resolver:
         return lambda host, port: self._resolver.resolve(
@@ -89,6 +99,8 @@ class GuardedBackend(httpcore.NetworkBackend):
         stream = GuardedStream(inner, self)
         with self._lock:
             self._open.add(stream)
+            if self._aborted:
+                stream.cut()
         return stream
 
     def forget(self, stream: "GuardedStream") -> None:
