@@ -33,7 +33,7 @@ class RandomSearch:
         made: set[str] = set()
         items: list[Proposal] = []
         for number in range(history.next_number, history.next_number + count):
-            for params in self._draws(number_rng(seed, number)):
+            for params in fresh_points(self._space, self._size, number_rng(seed, number)):
                 digest = params_digest(params)
                 if digest not in made and digest not in history.proposed:
                     made.add(digest)
@@ -43,15 +43,18 @@ class RandomSearch:
                 break
         return Proposals(items=items)
 
-    def _draws(self, rng: random.Random) -> Iterator[Params]:
-        for _ in range(REDRAWS):
-            yield sample(self._space, rng)
-        if self._size is None:
-            return
-        start = rng.randrange(self._size)
-        stride = _coprime(rng.randrange(self._size) + 1, self._size)
-        for step in range(self._size):
-            yield point(self._space, (start + step * stride) % self._size)
+
+def fresh_points(space: SearchSpace, size: int | None, rng: random.Random) -> Iterator[Params]:
+    """A few random draws, then every point of a finite space from a random start; `size` is
+    the space's cardinality."""
+    for _ in range(REDRAWS):
+        yield sample(space, rng)
+    if size is None:
+        return
+    start = rng.randrange(size)
+    stride = _coprime(rng.randrange(size) + 1, size)
+    for step in range(size):
+        yield point(space, (start + step * stride) % size)
 
 
 def _coprime(first: int, size: int) -> int:

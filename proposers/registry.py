@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Final, cast
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from ledger.errors import InvalidInput, UnknownName
 from proposers.chat_options import LLMDiffOptions, LLMOptions
 from proposers.options import NoOptions, Options
+from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
 
@@ -44,6 +46,12 @@ class Registered:
     """Whether it changes program.mutable."""
     reads_scores: bool = False
     """Whether it is told every metric of a trial."""
+    one_objective: bool = False
+    """Whether it cannot look for a Pareto front."""
+    modules: tuple[str, ...] = ()
+    """What it imports that not every installation has."""
+    extra: str = ""
+    """Which extras of ARL, separated by commas, install those."""
 
 
 def _grid(setup: Setup) -> Proposer:
@@ -56,6 +64,24 @@ def _random(setup: Setup) -> Proposer:
     from proposers.random_search import RandomSearch
 
     return RandomSearch(setup.space)
+
+
+def _optuna(name: str, setup: Setup) -> Proposer:
+    why = missing_modules(name)
+    if why:
+        raise InvalidInput(f"proposer.name {name!r}: {why}")
+    from proposers.optuna_search import OptunaSearch
+
+    return OptunaSearch(name, setup.space, setup.options)
+
+
+def missing_modules(name: str) -> str:
+    """Which packages a registered proposer lacks here, and what installs them; else nothing."""
+    registered = find_proposer(name)
+    missing = [module for module in registered.modules if find_spec(module) is None]
+    if not missing:
+        return ""
+    return f"{' and '.join(missing)} missing; pip install 'arl[{registered.extra}]'"
 
 
 def _llm(setup: Setup) -> Proposer:
@@ -105,6 +131,42 @@ def fallback_problem(name: str) -> str:
 PROPOSERS: Final[Mapping[str, Registered]] = {
     "grid": Registered(build=_grid, exhausts=True),
     "random": Registered(build=_random, exhausts=True),
+    "tpe": Registered(
+        build=partial(_optuna, "tpe"),
+        options=TpeOptions,
+        exhausts=True,
+        modules=("optuna",),
+        extra="optuna",
+    ),
+    "gp": Registered(
+        build=partial(_optuna, "gp"),
+        options=GpOptions,
+        exhausts=True,
+        is_slow=True,
+        modules=("optuna", "scipy", "torch"),
+        extra="optuna,train",
+    ),
+    "cmaes": Registered(
+        build=partial(_optuna, "cmaes"),
+        options=CmaesOptions,
+        exhausts=True,
+        one_objective=True,
+        modules=("optuna", "cmaes"),
+        extra="optuna",
+    ),
+    "nsga2": Registered(
+        build=partial(_optuna, "nsga2"),
+        options=Nsga2Options,
+        exhausts=True,
+        modules=("optuna",),
+        extra="optuna",
+    ),
+    "sobol": Registered(
+        build=partial(_optuna, "sobol"),
+        exhausts=True,
+        modules=("optuna", "scipy"),
+        extra="optuna",
+    ),
     "llm": Registered(build=_llm, options=LLMOptions, is_slow=True, asks_models=True),
     "llm_diff": Registered(
         build=_llm_diff,

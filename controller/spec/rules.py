@@ -13,7 +13,13 @@ from controller.spec.study import BASELINES_NEEDED, StudySpec
 from controller.spec.target_rules import TARGET_RULES
 from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
 from proposers.grid import continuous
-from proposers.registry import PROPOSERS, fallback_problem, known, option_problems
+from proposers.registry import (
+    PROPOSERS,
+    fallback_problem,
+    known,
+    missing_modules,
+    option_problems,
+)
 from proposers.search_space import cardinality
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
@@ -44,6 +50,19 @@ def _proposer(spec: StudySpec) -> Iterator[Problem]:
     for option, why in option_problems(name, spec.proposer.options):
         value = shown(spec.proposer.options.get(option.partition(".")[0]))
         yield Problem(f"proposer.options.{option}", why, "correct or remove it", value)
+    missing, _, remedy = missing_modules(name).partition("; ")
+    if missing:
+        yield Problem("proposer.name", missing, remedy, shown(name))
+
+
+def _one_objective(spec: StudySpec) -> Iterator[Problem]:
+    registered = PROPOSERS.get(spec.proposer.name)
+    if registered is not None and registered.one_objective and spec.objectives:
+        yield Problem(
+            "objectives",
+            f"proposer {spec.proposer.name} looks for the best of one objective",
+            "remove them, or write proposer.name: nsga2, tpe or gp",
+        )
 
 
 def _model_proposer(spec: StudySpec) -> Iterator[Problem]:
@@ -225,6 +244,7 @@ def _baselines(spec: StudySpec) -> Iterator[Problem]:
 
 _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("proposer",), _proposer),
+    (("proposer", "objectives"), _one_objective),
     (("proposer", "program", "space"), _model_proposer),
     (("proposer", "space"), _grid_is_finite),
     (("proposer", "space", "budget", "stop"), _comes_to_an_end),

@@ -59,10 +59,7 @@ LATER_KEYS: Final = frozenset(
 
 LATER_VALUES: Final[Mapping[Location, frozenset[str]]] = {
     ("program", "kind"): frozenset({"dpo", "grpo", "ppo", "reward_model", "rejection_sampling"}),
-    ("pruning", "name"): frozenset({"asha", "hyperband", "patient", "percentile", "threshold"}),
-    ("proposer", "name"): frozenset(
-        {"cmaes", "gp", "hybrid", "ppo", "sobol", "tpe"}
-    ),
+    ("proposer", "name"): frozenset({"hybrid", "ppo"}),
 }
 """Names of the design that a later version knows."""
 

@@ -8,6 +8,7 @@ from controller.decisions.profiles import PROFILES
 from controller.spec.errors import StudyRefused
 from controller.spec.loading import parse_study
 from controller.spec.study import BASELINES_NEEDED
+from proposers.registry import known
 from tests.unit.controller.study_documents import COMMAND, REMOVE, SFT, changed, study
 
 
@@ -200,24 +201,34 @@ SECTIONS: list[tuple[dict[str, object], str]] = [
     ),
     (
         changed(COMMAND, proposer__name="zzz"),
-        'proposer.name: "zzz": there is no such proposer; write one of grid, random',
+        'proposer.name: "zzz": there is no such proposer; write one of ' + known(),
     ),
     (
-        changed(COMMAND, proposer__name="tpe"),
-        'proposer.name: "tpe": it is not available in this version; write one of grid, random',
+        changed(COMMAND, proposer__name="tpee"),
+        'proposer.name: "tpee": there is no such proposer; write tpe instead',
+    ),
+    (
+        changed(
+            COMMAND,
+            proposer__name="cmaes",
+            evaluator__metrics={"score": {}, "size": {}},
+            objectives=[{"metric": "size", "direction": "minimize"}],
+        ),
+        "objectives: proposer cmaes looks for the best of one objective; "
+        "remove them, or write proposer.name: nsga2, tpe or gp",
+    ),
+    (
+        changed(COMMAND, proposer__name="cmaes", proposer__options={"population": 1}),
+        "proposer.options.population: 1: Input should be greater than or equal to 2; "
+        "correct or remove it",
     ),
     (
         changed(COMMAND, proposer__options={"depth": 3}),
-        "proposer.options.depth: 3: random takes no options; correct or remove it",
+        "proposer.options.depth: 3: random takes only release; correct or remove it",
     ),
     (
         changed(COMMAND, pruning__name="mediann"),
         'pruning.name: "mediann": no such value; write median instead',
-    ),
-    (
-        changed(COMMAND, pruning__name="asha"),
-        'pruning.name: "asha": it is not available in this version; '
-        "write none, median or power_law",
     ),
     # metrics
     (
