@@ -105,11 +105,13 @@ class AttemptActor:
         import ray.util
 
         time.sleep(_LEAVE_S)
-        group = ray.util.get_current_placement_group()
-        if group is not None:
-            ray.util.remove_placement_group(group)  # ends this process, too
-        time.sleep(5.0)
-        os._exit(0)
+        try:
+            group = ray.util.get_current_placement_group()
+            if group is not None:
+                ray.util.remove_placement_group(group)  # ends this process, too
+                time.sleep(5.0)
+        finally:
+            os._exit(0)
 
 
 def answer_here(*pieces: bytes) -> dict[str, str]:

@@ -5,6 +5,7 @@ and one process can be a driver of one cluster only. It keeps nothing that is no
 or in the shared store too, and leaves when its controller does.
 """
 
+import os
 import queue
 import sys
 import threading
@@ -52,6 +53,7 @@ class Bridge:
         self._actors: dict[str, Any] = {}
         self._due: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         ray.cloudpickle.register_pickle_by_value(ray_actor)
+        ray.method(concurrency_group="watch")(ray_actor.AttemptActor.news)
         self._actor = ray.remote(
             max_restarts=0, max_concurrency=4, concurrency_groups={"watch": _WATCHERS}
         )(ray_actor.AttemptActor)
@@ -225,7 +227,7 @@ class Bridge:
         if actor is None:
             self._tell_gone(name, "")
             return
-        call = actor.news.options(concurrency_group="watch").remote(seen, patience_s)
+        call = actor.news.remote(seen, patience_s)
         call.future().add_done_callback(
             lambda future: self._due.put(lambda: self._on_news(name, future))
         )
@@ -285,3 +287,4 @@ def main(descriptor: int, address: str, namespace: str) -> None:
         sys.exit(1)
     connection.send({"event": "ready", "version": ray.__version__})
     Bridge(connection, namespace).serve()
+    os._exit(0)  # whatever still waits for an answer: nobody is left to hear it

@@ -4,6 +4,7 @@ import hashlib
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from targets.spares import remove_tree
 _AT_ONCE_BYTES: Final = 32 << 20
 """A larger output is fetched beside the controller's loop."""
 _LOGS_KNOWN: Final = 256
+_DRAFT_AGE_S: Final = 86_400.0
+"""Of what a killed process left half fetched; none takes so long."""
 
 Piece = tuple[int, int]
 
@@ -51,6 +54,9 @@ class Ended:
         self._failed: dict[str, ArlError] = {}
         self._logs: dict[str, list[Piece]] = {}
         os.makedirs(root, mode=0o700, exist_ok=True)
+        for draft in Path(root).glob(".*"):
+            if time.time() - draft.lstat().st_mtime > _DRAFT_AGE_S:
+                remove_tree(str(draft))
 
     def record(self, name: str) -> Record | None:
         """Its record, if what it left is here too; else fetching it begins, or ends right now
@@ -129,6 +135,10 @@ class Ended:
             self._records.pop(name, None)
             self._failed.pop(name, None)
         remove_tree(f"{self._root}/{name}")
+
+    def names(self) -> list[str]:
+        """Of the attempts of which something is here."""
+        return [name for name in os.listdir(self._root) if not name.startswith(".")]
 
     def _read(self, name: str) -> Record | None:
         data = self._shared.read(attempt_path(name, RECORD))

@@ -12,6 +12,8 @@ from typing import Final
 from targets import layout
 
 _END_PATIENCE_S: Final = 60.0
+_SWEEP_AGE_S: Final = 300.0
+"""Of an attempt whose actor is dead: its guard had its time."""
 _PACKAGES: Final = str(Path(__file__).resolve().parents[1])
 _CODE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from targets.ray_guard import main; "
@@ -22,11 +24,12 @@ _CODE: Final = (
 def start_guard(home: str, name: str, sandbox: str, storage: str) -> None:
     """Start the guard of an attempt that this process is about to run."""
     os.makedirs(f"{home}/guards", mode=0o700, exist_ok=True)
-    Path(home, "guards", name).write_text(sandbox, encoding="ascii")
+    pid, started = str(os.getpid()), str(layout.process_start(os.getpid()))
+    Path(home, "guards", name).write_text(f"{sandbox} {pid} {started}", encoding="ascii")
     subprocess.run(
         [
-            *(sys.executable, "-I", "-c", _CODE, _PACKAGES, str(os.getpid())),
-            *(str(layout.process_start(os.getpid())), home, name, storage),
+            *(sys.executable, "-I", "-c", _CODE),
+            *(_PACKAGES, pid, started, home, name, storage),
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -66,6 +69,19 @@ def _wait_for_death(pid: int, started: str) -> None:
     poll.poll()
 
 
+def sweep_node(home: str, storage: str) -> None:
+    """Delete what attempts left whose actor died together with its guard, as when the machine
+    lost power."""
+    for marker in Path(home, "guards").glob("*"):
+        try:
+            _, pid, started = marker.read_text(encoding="ascii").split()
+            age_s = time.time() - marker.stat().st_mtime
+        except (OSError, ValueError):
+            continue
+        if age_s > _SWEEP_AGE_S and str(layout.process_start(pid)) != started:
+            _clean_up(home, marker.name, storage)
+
+
 def _clean_up(home: str, name: str, storage: str) -> None:
     """End the attempt and delete it. What cannot be done now is tried for a while."""
     from ledger.errors import ArlError
@@ -73,7 +89,7 @@ def _clean_up(home: str, name: str, storage: str) -> None:
     from targets.ray_storage import open_store
 
     with open(f"{home}/guards/{name}", encoding="ascii") as file:
-        sandbox = file.read()
+        sandbox = file.read().split()[0]
     target = node_target(sandbox, home, NodeCache(home, open_store(storage)), "guard")
     until = time.monotonic() + _END_PATIENCE_S
     while time.monotonic() < until:

@@ -235,7 +235,11 @@ class RayTarget:
         self._gone_at.pop(handle, None)
 
     def list_owned(self, owner: str) -> Sequence[Found]:
-        """Also frees what the cluster still holds for attempts that the store has forgotten."""
+        """Also frees what the cluster, and this machine, still hold for attempts that were
+        released, by this process or another."""
+        for name in self._ended.names():
+            if self._was_released(name) and not self._ended.is_fetching(name):
+                self._ended.forget(name)
         names = self._shared.names(owner_path(owner))
         if not names:
             return []

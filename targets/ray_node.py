@@ -12,7 +12,7 @@ from typing import Any, Final
 from ledger.errors import ArlError, DiskFull, TargetUnavailable
 from targets import layout
 from targets.protocol import AttemptSpec, Exit, ExitCause, Target
-from targets.ray_guard import start_guard
+from targets.ray_guard import start_guard, sweep_node
 from targets.ray_left import send_files
 from targets.ray_place import (
     NodeCache,
@@ -125,6 +125,7 @@ class NodeAttempt:
                 cache = NodeCache(home, store)
                 try:
                     self._live(home, cache)
+                    sweep_node(home, self._storage)
                 finally:
                     cache.trim()
                     cache.close()

@@ -92,6 +92,27 @@ def test_a_killed_actor_takes_its_program_with_it(
     assert target._link.call("groups") == []
 
 
+def test_what_an_actor_and_its_guard_left_when_both_died_is_ended_by_the_next_attempt(
+    ray_nodes: RayCluster, target: RayTarget, base: Path
+) -> None:
+    handle = target.launch(placed("echo up; sleep 300", limits={"timeout_s": 300.0}))
+    wait_for_log(target, handle, "up")
+    pids = processes_of(handle)
+    guards = [pid for pid in processes_marked(handle) if pid not in pids]
+    guards = [pid for pid in guards if b"ray_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(guards) == 1
+    os.kill(guards[0], signal.SIGKILL)
+    os.kill(actor_of(base, handle), signal.SIGKILL)
+    assert finish(target, handle).exit.cause is ExitCause.LOST
+    assert any(map(is_alive, pids)), "nobody ended it"
+    (marker,) = (ray_nodes.folder / "tmp").glob(f"arl-ray-*/*/guards/{handle}")
+    os.utime(marker, (time.time() - 1000,) * 2)
+    assert finish(target, target.launch(placed("exit 0"))).exit.code == 0
+    wait_until(lambda: not any(map(is_alive, pids)), "the next attempt ends it", 20.0)
+    target.release(handle)
+    wait_clean(ray_nodes)
+
+
 LAUNCHER = """
 import sys
 from pathlib import Path
