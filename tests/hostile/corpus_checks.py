@@ -15,8 +15,13 @@ LOCAL: Final = "local"
 
 
 def is_heavy(attack: Attack, target: str) -> bool:
-    """Whether it is left for the slow tests."""
-    return attack.slow or (target == "docker" and attack.name not in FIRST)
+    """Whether it is left for the slow tests: bubblewrap has all that no fast test can do without,
+    the others what depends on the target most, and parsing a document is the same everywhere."""
+    if attack.slow or attack.name in FIRST:
+        return attack.slow
+    if attack.shape is Shape.DOCUMENTS:
+        return target != LOCAL
+    return target != "bubblewrap"
 
 
 def is_run(attack: Attack, target: str) -> bool:

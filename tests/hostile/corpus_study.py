@@ -113,7 +113,7 @@ def run_study(
     target: str,
     *,
     environment: Mapping[str, str] | None = None,
-    parallel: int = 3,
+    parallel: int | None = None,
     promote: bool | None = None,
     neighbours: Sequence[str] | None = None,
     baseline: str | None = None,
@@ -131,6 +131,8 @@ def run_study(
         if neighbours is None:
             neighbours = NEIGHBOURS[: 1 if shape is Shape.MODEL else 2]
         chosen = [*names_of(attacks), *neighbours]
+        if parallel is None:
+            parallel = 5 if shape in (Shape.LIMITS, Shape.ANSWERS) else 3  # those mostly wait
         if promote is None:
             promote = shape in (Shape.WEIGHTS, Shape.REPLAY)
         document = _document(shape, target, chosen, parallel=parallel, promote=promote)

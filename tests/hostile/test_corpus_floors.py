@@ -85,7 +85,7 @@ def run_floor(target: str, request: pytest.FixtureRequest, **changes: Any) -> Se
     )
 
 
-@pytest.mark.parametrize("target", PLACES.values())
+@pytest.mark.parametrize("target", [*PLACES.values()])
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))]
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.hostile.corpus.entry import Attack, Shape
-from tests.hostile.corpus_checks import LOCAL, Studies, attacks_for
+from tests.hostile.corpus_checks import LOCAL, Studies, attacks_for, is_heavy
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hostile.json"
 OWN_DOING = ("a socket of the host was reached", "a process of the host was killed")
@@ -28,12 +28,12 @@ def published() -> dict[str, Any]:
 
 def cases() -> Iterator[Any]:
     for attack in attacks_for(LOCAL):
-        marks = [pytest.mark.slow] if attack.slow else []
+        marks = [pytest.mark.slow] if is_heavy(attack, LOCAL) else []
         marks += [pytest.mark.train] if attack.shape is Shape.MODEL else []
         yield pytest.param(attack, marks=marks, id=attack.name)
 
 
-@pytest.mark.parametrize("attack", cases())
+@pytest.mark.parametrize("attack", [*cases()])
 def test_what_the_local_process_misses_is_published(
     attack: Attack, studies: Studies, published: dict[str, Any]
 ) -> None:

@@ -45,7 +45,7 @@ def studies_of(target: str, known: dict[str, Studies], request: pytest.FixtureRe
     return known[target]
 
 
-@pytest.mark.parametrize(("target", "attack"), cases())
+@pytest.mark.parametrize(("target", "attack"), [*cases()])
 def test_an_attack_is_contained_by_a_sandbox(
     target: str, attack: Attack, studies: dict[str, Studies], request: pytest.FixtureRequest
 ) -> None:

@@ -155,12 +155,12 @@ put("special_tokens_map.json", "{" * 1000)"""),
 edit("generation_config.json", max_length=1, do_sample=True, temperature=9.0, eos_token_id=5,
      forced_eos_token_id=1, trust_remote_code=True, custom_generate="./custom_generate")
 put("custom_generate/generate.py", CODE); put("custom_generate/requirements.txt", "evil")"""),
-    _harmless("adapter", "an adapter that names another base, and code beside it", """
+    _model("adapter", "an adapter that names another base, and code beside it", """
 put("adapter_config.json", json.dumps({"base_model_name_or_path": "/etc", "peft_type": "LORA",
     "auto_mapping": {"parent_library": "evil", "base_model_class": "Model"}}))
 put("adapter_model.safetensors.json", "{}")
 for name in ("torch.py", "transformers.py", "sitecustomize.py", "evil.pth", "__init__.py"):
-    put(name, CODE)"""),
+    put(name, CODE)""", slow=True),
     _harmless("attention-from-a-hub", "an attention implementation fetched by name", """
 edit("config.json", attn_implementation="evil/kernel", _attn_implementation="evil/kernel",
      _name_or_path="evil/model", use_kernels=True)"""),
