@@ -147,7 +147,7 @@ GROUPS = (
     served("train", 240, missing_training),
     served("bubblewrap", 120, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),
-    served("docker", 240, missing_docker, wrapper=(ENGINE,)),
+    served("docker", 420, missing_docker, wrapper=(ENGINE,)),
     served("ray", 120, missing_ray),
     served("egress", 60, missing_egress),
 )
