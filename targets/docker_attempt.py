@@ -89,7 +89,7 @@ class Attempt(threading.Thread):
 
     def _start(self, parts: Parts) -> None:
         if parts.network is not None:
-            parts.network.start(self._record.note, self._on_network_loss)
+            parts.network.start(self._record, self._on_network_loss)
         self._making.make(self._directory, parts.boxes, parts.logs)
         self._making.check_wanted()
         self._engine = self._around.find_identity()
@@ -107,7 +107,7 @@ class Attempt(threading.Thread):
         facts = self._record.facts
         self._engine = facts.get("engine")
         if parts.network is not None:
-            parts.network.resume(facts.get("proxy"), self._on_network_loss)
+            parts.network.resume(self._record, self._on_network_loss)
         if self._seen.asked is None:
             self._making.start([box for box in parts.boxes if box.was_tried])
         self._on_started(parts, facts["started"])

@@ -12,6 +12,7 @@ from typing import Any, Final
 from targets import layout, linux
 from targets.docker_box import Box, BoxLog
 from targets.docker_making import Making, Unmade
+from targets.docker_record import Record
 from targets.docker_turns import Turns
 from targets.docker_usage import open_pidfd
 from targets.spawning import Launch
@@ -47,14 +48,17 @@ class Network:
         self._plan = proxy
         self._pidfd = -1
 
-    def start(self, note: Callable[[layout.Fact], None], on_loss: Callable[[], bool]) -> None:
+    def start(self, record: Record, on_loss: Callable[[], bool]) -> None:
         """Have the proxy and the network there before the program. `on_loss` is called when the
         proxy ends by itself. Raises Unmade, Unwanted."""
+        if "proxy" in record.facts:  # half made, and who made it alone heard what came of it
+            self.resume(record, on_loss)
+            raise Unmade("lost", "its keeper died while its network was made")
         try:
             proxy = start_detached(self._plan["argv"], self._plan["env"])
         except OSError as error:
             raise Unmade("lost", f"its network proxy could not be started: {error}") from error
-        note({"proxy": proxy})
+        record.note({"proxy": proxy})
         self._watch(proxy, on_loss)
         self._making.make(self._directory, [self._box], [self._log])
         self._making.start([self._box])
@@ -67,8 +71,9 @@ class Network:
                 raise Unmade("lost", f"it has no network: {self._said() or 'nothing came of it'}")
             self._turns.wait(until)
 
-    def resume(self, proxy: Identity | None, on_loss: Callable[[], bool]) -> None:
+    def resume(self, record: Record, on_loss: Callable[[], bool]) -> None:
         """Of an earlier keeper's attempt."""
+        proxy: Identity | None = record.facts.get("proxy")
         if proxy is None or not self._watch(proxy, on_loss):
             on_loss()
 

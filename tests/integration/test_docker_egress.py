@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.target_runs import (
     attempt,
     end_supervisor,
     finish,
+    is_alive,
     log_of,
     processes_marked,
     wait_until,
@@ -117,6 +119,27 @@ def test_a_program_keeps_its_way_out_when_its_keeper_is_killed(
     ended = finish(trier.target, handle)
     assert (ended.exit.cause, ended.exit.code) == (ExitCause.EXITED, 0)
     assert log_of(trier.target, handle).count("good") == 2
+
+
+def test_a_way_out_that_its_keeper_left_half_made_is_torn_down_and_the_attempt_lost(
+    trier: Trier, docker_engine: Engine
+) -> None:
+    handle = trier.start("time.sleep(60)", *HOSTS)
+    wait_until(lambda: "proxy" in facts_of(trier, handle), "its proxy is started", 30.0)
+    if "started" not in facts_of(trier, handle):
+        kill_keeper(trier.target)  # type: ignore[arg-type]
+    started = "started" in facts_of(trier, handle)
+    pid, _ = facts_of(trier, handle)["proxy"]
+    if started:  # the keeper was faster than this test
+        trier.target.kill(handle)
+    ended = finish(trier.target, handle)
+    assert ended.exit.cause is (ExitCause.KILLED if started else ExitCause.LOST)
+    wait_until(lambda: not is_alive(pid), "the proxy is gone")
+    wait_until_gone(docker_engine, network_name(handle))
+
+
+def facts_of(trier: Trier, handle: str) -> dict[str, Any]:
+    return record_of(trier.target, handle)  # type: ignore[arg-type]
 
 
 def test_a_dead_proxy_loses_the_attempt(trier: Trier, docker_engine: Engine) -> None:
