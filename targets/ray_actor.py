@@ -3,6 +3,7 @@
 Standard library only at the top, and nothing of ARL's: the node may not have it.
 """
 
+import functools
 import io
 import json
 import os
@@ -31,6 +32,7 @@ def pack(order: dict[str, Any]) -> list[bytes]:
     return [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
 
 
+@functools.cache
 def _zipped() -> bytes:
     root = Path(__file__).resolve().parents[1]
     packed = io.BytesIO()

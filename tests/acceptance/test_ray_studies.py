@@ -150,6 +150,7 @@ def test_a_killed_controllers_attempts_are_adopted_and_nothing_runs_twice(
     assert max(Counter(ray_lab.ran()).values()) == 1
 
 
+@pytest.mark.slow
 def test_a_study_waits_with_the_reason_while_no_node_can_hold_a_trial(
     ray_nodes: RayCluster, service: Service, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_killed_actor_takes_its_program_with_it(
     assert target._link.call("groups") == []
 
 
+@pytest.mark.slow
 def test_what_an_actor_and_its_guard_left_when_both_died_is_ended_by_the_next_attempt(
     ray_nodes: RayCluster, target: RayTarget, base: Path
 ) -> None:
@@ -168,6 +169,7 @@ def test_another_host_adopts_what_a_killed_controller_launched(
     assert Path(target.outputs("arl-adopted").root, "x").read_text() == "out\n"
 
 
+@pytest.mark.slow
 def test_an_attempt_that_two_controllers_launch_at_once_starts_once(
     ray_nodes: RayCluster, target: RayTarget, base: Path
 ) -> None:
@@ -290,6 +292,7 @@ def test_a_cluster_that_is_gone_is_a_target_that_is_away_and_what_ended_before_i
     wait_until(lambda: not any(map(is_alive, pids)), "its programs end with it", 30.0)
 
 
+@pytest.mark.slow
 def test_an_address_where_there_is_no_cluster_is_a_target_that_is_away(tmp_path: Path) -> None:
     options = {"address": "127.0.0.3:1", "storage": f"file://{tmp_path}/shared"}
     place = Place(

@@ -119,6 +119,7 @@ def test_what_no_node_can_ever_hold_is_refused_with_what_there_is(target: RayTar
         target.launch(placed("exit 0", limits={"memory_bytes": 1 << 50}))
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_node_that_is_gone_ends_as_lost_and_says_what_is_lacking(
     ray_nodes: RayCluster, target: RayTarget
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_hostile_program_on_a_node_reaches_nothing(
     assert target.is_sandbox
 
 
+@pytest.mark.slow
 def test_a_node_without_a_sandbox_is_passed_over_by_the_next_attempt(
     ray_nodes: RayCluster, base: Path, tmp_path: Path
 ) -> None:
