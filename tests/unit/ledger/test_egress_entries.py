@@ -39,7 +39,9 @@ def test_what_agrees_is_taken_and_comes_back_as_it_was() -> None:
 
 
 def test_a_flood_has_sums_and_a_digest_and_no_requests() -> None:
-    project_requests(replace(requested(False), count=9000, refused=8999, requests=()), NOWHERE)
+    flood = replace(requested(False), count=9000, refused=8999, requests=())
+    project_requests(flood, NOWHERE)
+    assert parse_entry(flood.kind, payload(flood)) == flood
 
 
 @pytest.mark.parametrize("change", [{"count": 3}, {"refused": 0}, {"digest": "0" * 64}])
