@@ -240,7 +240,7 @@ def study_of(attempt: str) -> str:
 
 
 def machine_name(owner: str, study: str) -> str:
-    digest = hashlib.sha256(f"{owner}\n{study}".encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([owner, study]).encode()).hexdigest()
     return f"arl-{digest[:24]}"
 
 

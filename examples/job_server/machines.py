@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from examples.job_server import root_lock
 from examples.job_server.state import MachineRow, State
 from ledger.errors import Conflict, InvalidInput, NotFound
 from targets import http_signing, layout
@@ -30,6 +31,7 @@ log = logging.getLogger("job_server")
 CREATE_S = 60.0
 EXPIRE_EVERY_S = 1.0
 END_S = 20.0
+REMOVE_TRIES = 50
 KINDS = ("bubblewrap", "docker", "local")
 
 
@@ -152,13 +154,15 @@ class Machines:
             )
         until = time.monotonic() + CREATE_S
         while time.monotonic() < until:
+            # One that an earlier parent started, and was killed before it knew.
+            root_lock.end_others(root, child.pid)
             if child.poll() is not None:
                 raise RuntimeError(f"its service ended with {child.returncode}")
             if ready.exists():
                 url = ready.read_text()
                 ready.unlink()
                 return child.pid, url
-            time.sleep(0.02)
+            time.sleep(0.05)
         child.kill()
         raise RuntimeError(f"its service was not ready within {CREATE_S:g} s")
 
@@ -172,8 +176,13 @@ class Machines:
     def _end(self, row: MachineRow) -> None:
         _end_process(row)
         root = self._root / row.name
+        root_lock.end_others(root, None)
         self._wipe(root)
-        shutil.rmtree(root, ignore_errors=True)
+        for _ in range(REMOVE_TRIES):  # what ends just now may still write a line
+            shutil.rmtree(root, ignore_errors=True)
+            if not root.exists():
+                break
+            time.sleep(0.2)
         self._state.change("DELETE FROM machines WHERE name = ?", row.name)
 
     def _expire(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
+from examples.job_server import root_lock
 from examples.job_server.app import create_app
 from examples.job_server.attempts import Attempts
 from examples.job_server.blobs import Blobs
@@ -61,10 +62,11 @@ class Service:
 
 
 def build(config: Config) -> Service:
-    """Raises what making the target raises."""
+    """Raises RootTaken, and what making the target raises."""
     root = config.root.absolute()
     root.mkdir(parents=True, exist_ok=True)
     root.chmod(0o700)
+    root_lock.hold(root)
     store = ArtifactStore(root / "artifacts")
     target = _target(root, config.kind, store)
     state = State(root / "state.db")

@@ -192,14 +192,18 @@ def test_a_service_killed_while_it_creates_goes_on_with_it(
     spec = attempt("exit 0", name="arl-one-0.t-0", owner=OWNER)
     launching = threading.Thread(target=lambda: target.launch(spec))
     launching.start()
-    wait_until(
-        lambda: (server.root / "machines" / machine_name(OWNER, "one")).exists(), "it begins"
-    )
+    directory = server.root / "machines" / machine_name(OWNER, "one")
+    wait_until(directory.exists, "it begins")
     server.kill()
     server.start()
     launching.join(60)
     assert finish(target, launch(target, "exit 0", spec.name)).exit.code == 0
-    assert len(machines_of(server)) == 1
+    (machine,) = machines_of(server)
+    wait_until(lambda: services_on(directory) == [machine["pid"]], "one service is left")
+
+
+def services_on(directory: Path) -> list[int]:
+    return processes_marked(f"--root\0{directory}\0")
 
 
 def test_controllers_that_ask_at_once_get_one_machine(server: JobServer, tmp_path: Path) -> None:
