@@ -74,7 +74,7 @@ def run_target(
         if verdicts[attack.name]["verdict"] != CONTAINED:
             print(f"{target}: {attack.name}: {verdicts[attack.name]['why']}", flush=True)
     contained = sum(v["verdict"] == CONTAINED for v in verdicts.values())
-    broken = studies.broken()
+    broken = sorted({*studies.broken(), *known.get("neighbours_and_host", ())})
     seconds = round(time.monotonic() - started)
     print(f"{target}: {contained} of {len(verdicts)} contained; {broken}", flush=True)
     return {
