@@ -8,10 +8,11 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from ledger.errors import InvalidInput
 from ledger.search import ModelCall
 from proposers.chat_answer import Answer, read_answer, storable
 from proposers.chat_options import Endpoint, ModelOptions
@@ -41,6 +42,8 @@ class _Server:
     """Questions in a row that it did not answer."""
     rests_until: float = 0.0
     why: str = ""
+    has_key: bool = True
+    """Whether the key that it needs is set; `why` says which is not."""
 
     @property
     def address(self) -> str:
@@ -75,11 +78,9 @@ class _Question:
 class Chat:
     """The endpoints of one study. One question at a time; `close` from any thread."""
 
-    def __init__(self, options: ModelOptions, keys: Sequence[str]) -> None:
+    def __init__(self, options: ModelOptions, read_secret: Callable[[str], str]) -> None:
         self._options = options
-        self._servers = [
-            _Server(endpoint, key) for endpoint, key in zip(options.endpoints, keys, strict=True)
-        ]
+        self._servers = [_server(endpoint, read_secret) for endpoint in options.endpoints]
         self._sender = Sender(
             Limits(
                 connect_s=options.connect_s,
@@ -106,7 +107,7 @@ class Chat:
         """
         question = _Question(messages, version, schema, rng)
         for server in self._servers:
-            if time.monotonic() < server.rests_until:
+            if not server.has_key or time.monotonic() < server.rests_until:
                 continue
             answer = self._ask(server, question)
             if answer is not None:
@@ -119,7 +120,8 @@ class Chat:
 
     def _none(self, question: _Question) -> Reply:
         now = time.monotonic()
-        wait_s = max(0.1, min(server.rests_until for server in self._servers) - now)
+        rests = [server.rests_until for server in self._servers if server.has_key]
+        wait_s = max(0.1, min(rests) - now) if rests else FINAL_REST_S
         said = "; ".join(f"{server.endpoint.url}: {server.why}" for server in self._servers)
         return Reply(
             answer=None,
@@ -252,10 +254,14 @@ class Chat:
         )
 
 
-def open_chat(options: ModelOptions, read_secret: Callable[[str], str]) -> Chat:
-    """The endpoints of the options with their keys. Raises InvalidInput: a key is not set."""
-    names = [endpoint.secret for endpoint in options.endpoints]
-    return Chat(options, ["" if name is None else read_secret(name) for name in names])
+def _server(endpoint: Endpoint, read_secret: Callable[[str], str]) -> _Server:
+    """An endpoint whose key is not set is none that can be asked: the study says so and waits."""
+    if endpoint.secret is None:
+        return _Server(endpoint, "")
+    try:
+        return _Server(endpoint, read_secret(endpoint.secret))
+    except InvalidInput as error:
+        return _Server(endpoint, "", why=str(error), has_key=False)
 
 
 def cost_usd(endpoint: Endpoint, prompt_tokens: float, completion_tokens: float) -> float:

@@ -86,20 +86,20 @@ def missing_modules(name: str) -> str:
 
 def _llm(setup: Setup) -> Proposer:
     _check_httpx("llm")
-    from proposers.chat import open_chat
+    from proposers.chat import Chat
     from proposers.llm import LLM
 
     options = cast(LLMOptions, setup.options)
-    return LLM(setup.space, options, open_chat(options, setup.read_secret), _fallback(setup))
+    return LLM(setup.space, options, Chat(options, setup.read_secret), _fallback(setup))
 
 
 def _llm_diff(setup: Setup) -> Proposer:
     _check_httpx("llm_diff")
-    from proposers.chat import open_chat
+    from proposers.chat import Chat
     from proposers.llm_diff import LLMDiff
 
     options = cast(LLMDiffOptions, setup.options)
-    chat = open_chat(options, setup.read_secret)
+    chat = Chat(options, setup.read_secret)
     return LLMDiff(setup.mutable, setup.required_calls, options, chat)
 
 

@@ -44,6 +44,10 @@ def options(*urls: str, **changes: Any) -> ModelOptions:
     return ModelOptions.model_validate({"endpoints": endpoints, **QUICK, **changes})
 
 
+def no_secret(name: str) -> str:
+    raise AssertionError(f"{name} was read")
+
+
 def ask(chat: Chat, **how: Any) -> Reply:
     return chat.ask(QUESTION, version="test-1", rng=random.Random(0), **how)
 
@@ -59,7 +63,7 @@ def chats() -> Iterator[list[Chat]]:
 def asked_of(script: m.Script, **changes: Any) -> tuple[Reply, list[m.Asked], float]:
     """One question to a server with that script: what came, what was asked, how long it took."""
     with m.model_endpoint(script) as endpoint:
-        chat = Chat(options(endpoint.url, **changes), [""])
+        chat = Chat(options(endpoint.url, **changes), no_secret)
         started = time.monotonic()
         reply = ask(chat)
         took_s = time.monotonic() - started
@@ -205,7 +209,7 @@ def test_the_next_endpoint_is_asked_where_the_first_is_away(chats: list[Chat]) -
         m.model_endpoint(m.in_turn(m.sends(500))) as first,
         m.model_endpoint(m.in_turn(m.says("second"))) as second,
     ):
-        chat = Chat(options(first.url, second.url), ["", ""])
+        chat = Chat(options(first.url, second.url), no_secret)
         chats.append(chat)
         one, two = ask(chat), ask(chat)
         assert outcomes(one) == ["server_error"] * 3 + ["answered"]
@@ -216,7 +220,7 @@ def test_the_next_endpoint_is_asked_where_the_first_is_away(chats: list[Chat]) -
 
 def test_an_endpoint_that_rests_is_not_asked_and_then_once(chats: list[Chat]) -> None:
     with m.model_endpoint(m.in_turn(m.sends(500))) as endpoint:
-        chat = Chat(options(endpoint.url, first_rest_s=0.3, longest_rest_s=60.0), [""])
+        chat = Chat(options(endpoint.url, first_rest_s=0.3, longest_rest_s=60.0), no_secret)
         chats.append(chat)
         assert len(ask(chat).calls) == 3
         resting = ask(chat)
@@ -237,7 +241,7 @@ def test_an_endpoint_that_rests_is_not_asked_and_then_once(chats: list[Chat]) ->
 def test_nobody_listens(chats: list[Chat]) -> None:
     with m.model_endpoint(m.in_turn(m.says("x"))) as endpoint:
         url = endpoint.url
-    chat = Chat(options(url), [""])
+    chat = Chat(options(url), no_secret)
     chats.append(chat)
     assert outcomes(ask(chat)) == ["unreachable"] * 3
 
@@ -246,7 +250,7 @@ def test_waits_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
     def waits(seed: int) -> list[float]:
         drawn: list[float] = []
         with m.model_endpoint(m.in_turn(m.sends(500))) as endpoint:
-            chat = Chat(options(endpoint.url), [""])
+            chat = Chat(options(endpoint.url), no_secret)
             rng = random.Random(seed)
             draw = rng.uniform
             rng.uniform = lambda a, b: drawn.append(draw(a, b)) or drawn[-1]  # type: ignore[func-returns-value, method-assign]
@@ -260,7 +264,7 @@ def test_waits_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
 
 def test_closing_ends_a_request_under_way_at_once() -> None:
     with m.model_endpoint(m.in_turn(m.silent())) as endpoint:
-        chat = Chat(options(endpoint.url, read_s=60.0, total_s=60.0), [""])
+        chat = Chat(options(endpoint.url, read_s=60.0, total_s=60.0), no_secret)
         threading.Timer(0.2, chat.close).start()
         started = time.monotonic()
         reply = ask(chat)
@@ -278,7 +282,7 @@ def test_a_schema_is_sent_where_the_server_takes_one_and_left_out_where_not(
         return m.sends(400, '{"error": "response_format"}') if has_schema else m.says("plain")
 
     with m.model_endpoint(script) as endpoint:
-        chat = Chat(options(endpoint.url), [""])
+        chat = Chat(options(endpoint.url), no_secret)
         chats.append(chat)
         schema = {"type": "object"}
         assert outcomes(ask(chat, schema=schema)) == ["rejected", "answered"]
@@ -297,7 +301,8 @@ def test_a_key_is_sent_and_never_recorded_even_if_the_server_repeats_it(chats: l
         return m.sends(500, f'{{"error": "{said}"}}') if first else m.says(said)
 
     with m.model_endpoint(script) as endpoint:
-        chat = Chat(options(endpoint.url), [key])
+        given = {"url": endpoint.url, "model": "m", "secret": "ARL_SECRET_KEY"}
+        chat = Chat(options(endpoints=[given]), lambda name: key)
         chats.append(chat)
         reply = ask(chat)
     assert endpoint.asked[0].headers["authorization"] == f"Bearer {key}"
@@ -339,15 +344,20 @@ def test_options_that_cannot_work_are_named(change: dict[str, Any], where: str) 
     assert [found for found, _ in option_problems("llm", given)] == [where]
 
 
-def test_a_key_that_is_not_set_is_named() -> None:
-    from proposers.chat import open_chat
-
+def test_an_endpoint_whose_key_is_not_set_is_named_and_not_asked(chats: list[Chat]) -> None:
     def read_secret(name: str) -> str:
-        raise InvalidInput(f"secret {name!r}: not set")
+        raise InvalidInput(f"secret {name!r}: ARL's environment has no such variable")
 
-    given = {"endpoints": [{"url": "http://x", "model": "m", "secret": "ARL_SECRET_X"}]}
-    with pytest.raises(InvalidInput, match="ARL_SECRET_X"):
-        open_chat(ModelOptions.model_validate(given), read_secret)
+    with m.model_endpoint(m.in_turn(m.says("x"))) as endpoint:
+        keyed = {"url": endpoint.url, "model": "m", "secret": "ARL_SECRET_X"}
+        alone = Chat(ModelOptions.model_validate({"endpoints": [keyed]}), read_secret)
+        plain = {"url": endpoint.url, "model": "plain"}
+        both = Chat(ModelOptions.model_validate({"endpoints": [keyed, plain]}), read_secret)
+        chats += (alone, both)
+        reply = ask(alone)
+        assert (reply.calls, reply.retry_after_s) == ((), 60)
+        assert "secret 'ARL_SECRET_X': ARL's environment has no such variable" in reply.waits_for
+        assert [call.model for call in ask(both).calls] == ["plain"]
 
 
 def test_the_most_tokens_are_more_than_any_tokenizer_makes() -> None:
