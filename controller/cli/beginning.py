@@ -20,12 +20,18 @@ class Example(StrEnum):
     """Programs of /bin/sh; a whole study in seconds."""
     SORT = "sort"
     """Really trains a small language model with TRL; about five minutes on two cores."""
+    EDIT = "edit"
+    """A language model of yours edits train.py; needs an OpenAI-compatible endpoint."""
 
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="a directory to make")]
 Which = Annotated[
     Example,
-    typer.Option("--example", help="command: shell only, seconds; sort: trains with TRL, minutes"),
+    typer.Option(
+        "--example",
+        help="command: shell only, seconds; sort: trains with TRL, minutes; edit: a language "
+        "model edits the program",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 
@@ -45,6 +51,8 @@ def init(directory: Directory, example: Which = Example.COMMAND, as_json: AsJson
     else:
         print(f"made {plain(str(directory))}: now try")
         print(f"  cd {plain(str(directory))}")
+        if example is Example.EDIT:
+            print("  put your endpoint's url and model into study.yaml")
         print("  arl plan study.yaml     what it would cost")
         print("  arl run study.yaml      run it; Ctrl-C is safe")
     return OK

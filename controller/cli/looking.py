@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from controller.cli import documents as d
+from controller.cli.model_calls import model_document
 from controller.cli.naming import CandidateName, TrialName, find_anything, find_candidate
 from controller.cli.opening import ledger_opened
 from controller.cli.output import OK, console, print_json, table
@@ -14,6 +15,7 @@ from controller.cli.text import clipped, iso, number
 from ledger import lineage as origins
 from ledger import reads, summaries
 from ledger.database import ReadSession
+from ledger.model_reads import model_use
 from ledger.records import Json, Study
 from ledger.states import StudyState
 
@@ -108,6 +110,8 @@ def _show_study(session: ReadSession, study: Study, trials: int, *, as_json: boo
         {"id": c.id, "verb": str(c.verb), "actor": c.actor, "at": iso(c.created_at)}
         for c in reads.pending_commands(session, study.id)
     ]
+    use = model_use(session, study.id)
+    document["model_use"] = None if use is None else model_document(use)
     document["trials"] = [d.trial_document(item.trial, item.candidate) for item in latest]
     document["prepare"] = [
         d.attempt_document(a) for a in summaries.prepare_attempts(session, study.id)

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from controller.cli.documents import duration_of, outcome_word
 from controller.cli.endings import ending_lines
+from controller.cli.model_calls import model_lines
 from controller.cli.output import console, table
 from controller.cli.text import clipped, duration, iso, number, params, plain
 from ledger.listing import ListedTrial
@@ -29,6 +30,8 @@ def print_study(
         out.print(Text(line, style="" if line.startswith(" ") else "bold"))
     _standing(out, study, document, incumbents)
     _budgets(out, document.get("budgets"))
+    for line in model_lines(document):
+        out.print(Text(line))
     for family in families:
         _family(out, family)
     if latest:

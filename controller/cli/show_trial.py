@@ -48,6 +48,8 @@ def _print_facts(detail: reads.TrialDetail) -> None:
         f"  {params(candidate.params, 1000)}",
         f"  started {iso(trial.started_at) or '-'}, took {duration(d.duration_of(trial))}",
     ]
+    if candidate.parent_id is not None:
+        lines.append(f"  made from {candidate.parent_id}")
     if candidate.rationale:
         lines.append(f"  why it was tried: {clipped(candidate.rationale, 500)}")
     if trial.family_id is not None:
@@ -60,6 +62,10 @@ def _print_facts(detail: reads.TrialDetail) -> None:
         )
     for line in lines:
         print(line)
+    if candidate.patch is not None:
+        print("the patch:")
+        for line in plain(candidate.patch, keep="\n").splitlines():
+            print(f"  | {line}")
 
 
 def _print_attempts(detail: reads.TrialDetail, tails: dict[str, str]) -> None:

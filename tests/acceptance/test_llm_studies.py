@@ -18,7 +18,7 @@ from ledger.verify import verify_ledger
 from tests import model_endpoint as m
 from tests.acceptance.shell_study import drive, facts, open_service, submit
 from tests.acceptance.test_patched_trials import EVALUATE, RATE, TRAIN
-from tests.cli_runs import Arl
+from tests.cli_runs import Arl, arl_in
 
 QUICK: dict[str, Any] = {
     "tries": 2,
@@ -420,3 +420,47 @@ def test_a_study_whose_secret_is_not_set_waits_and_names_it(
     worker.run(only=[study_id])
     assert "secret 'ARL_SECRET_NOBODY_SET': ARL's environment has no such variable" in found[0]
     assert endpoint.asked == []
+
+
+def edits_train(asked: m.Asked) -> m.Behaviour:
+    """A model that answers in prose, then with a patch of lines that are not there, then well."""
+    source = asked.prompt.partition("## Current source")[2]
+    steps = int(re.findall(r"^STEPS = (\d+)$", source, re.MULTILINE)[0])
+    if asked.number == 0:
+        return m.says("I would try a higher degree.")
+    if asked.number == 1:
+        old, new = "DEGREE = 99", "DEGREE = 3"
+    elif "DEGREE = 1\n" in source:
+        old, new = "DEGREE = 1", "DEGREE = 3"
+    else:
+        old, new = f"STEPS = {steps}", f"STEPS = {3 * steps}"
+    diff = f"--- a/train.py\n+++ b/train.py\n@@ -1,1 +1,1 @@\n-{old}\n+{new}\n"
+    return m.says(f"The curve bends.\n\n```diff\n{diff}```\nThat should help.")
+
+
+def test_the_example_where_a_model_edits_the_program_runs_from_end_to_end(
+    tmp_path: Path, endpoint: m.ModelEndpoint
+) -> None:
+    endpoint.script = edits_train
+    with arl_in(tmp_path) as arl:
+        arl.ok("init", "mine", "--example", "edit")
+        place = Arl(tmp_path / "mine")
+        file = place.place / "study.yaml"
+        text = file.read_text().replace("http://localhost:8000/v1", endpoint.url)
+        file.write_text(
+            text.replace("trials: 12", "trials: 3").replace("parents: islands", "parents: best")
+        )
+        allowed = {"ARL_ALLOW_UNSANDBOXED_PATCHES": "1"}
+        place.ok("plan", "study.yaml", **allowed)
+        place.ok("run", "study.yaml", **allowed)
+        document = place.show()
+        assert document["model_use"]["calls"] == len(endpoint.asked) == 5
+        assert document["model_use"]["tokens"] == 5 * 120
+        shown = place.ok("show").out
+        assert "language model: 5 calls" in shown
+        trials = [t for t in document["trials"] if t["kind"] == "search"]
+        number = trials[-1]["number"]
+        assert "+STEPS = 1800" in place.ok("show", f"last/{number}").out
+        place.ok("verify")
+    assert [t["outcome"] for t in trials] == ["kept", "kept", "kept"]
+    assert "points.json" in endpoint.asked[0].prompt
