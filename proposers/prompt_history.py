@@ -68,11 +68,11 @@ def standing_text(history: History) -> str:
     ]
     low, high = history.metric_ranges.get(history.objective.metric, (None, None))
     if low is not None or high is not None:
-        lines.append(f"It lies between {_bound(low)} and {_bound(high)}.")
+        lines.append(f"It is {_bounds(low, high)}.")
     for limit in history.constraints:
         lines.append(
-            f"Constraint: {one_line(limit.metric, 100)} between {_bound(limit.low)} and "
-            f"{_bound(limit.high)}; what breaks it is never kept."
+            f"Constraint: {one_line(limit.metric, 100)} is {_bounds(limit.low, limit.high)}; what "
+            "breaks it is never kept."
         )
     if noise > 0:
         lines.append(f"Noise: differences below {number_text(noise)} mean nothing.")
@@ -87,8 +87,9 @@ def standing_text(history: History) -> str:
     return "\n".join(lines)
 
 
-def _bound(value: float | None) -> str:
-    return "any" if value is None else f"{value:g}"
+def _bounds(low: float | None, high: float | None) -> str:
+    ends = (("at least", low), ("at most", high))
+    return " and ".join(f"{word} {end:g}" for word, end in ends if end is not None) or "anything"
 
 
 def best_trials(history: History) -> list[FinishedTrial]:
@@ -120,22 +121,26 @@ def dead_ends(history: History) -> list[FinishedTrial]:
     return [trial for trial, _ in zip(failed, range(DEAD_ENDS), strict=False)][::-1]
 
 
-def trial_line(trial: FinishedTrial, noise: float) -> str:
-    """One trial on one line; details, rationales and parameters are cut."""
+def lines_of(trials: Iterable[FinishedTrial], history: History) -> list[str]:
+    """One line for each trial."""
+    numbers = {trial.candidate_id: trial.number for trial in history.finished}
+    return [_line(trial, history.noise_floor, numbers) for trial in trials]
+
+
+def _line(trial: FinishedTrial, noise: float, numbers: Mapping[str, int]) -> str:
+    """Details, rationales and parameters are cut."""
     value = "no score" if trial.value is None else number_text(trial.value, noise)
     verdict = "kept" if trial.kept else str(trial.state)
-    parts = [f"#{trial.number} {value} ({verdict}: {why(trial)}) {params_text(trial.params)}"]
-    if trial.parent_id:
-        parts.append(f"made from {one_line(trial.parent_id, 60)}")
+    parts = [f"#{trial.number} {value} ({verdict}: {why(trial)})"]
+    if trial.params:
+        parts.append(params_text(trial.params))
+    if trial.parent_id is not None and trial.parent_id in numbers:
+        parts.append(f"made from #{numbers[trial.parent_id]}")
     if trial.rationale:
         parts.append(f"idea: {one_line(trial.rationale, _RATIONALE)}")
     if trial.detail:
         parts.append(f"said: {one_line(trial.detail, _DETAIL)}")
     return one_line(" | ".join(parts), 1500)
-
-
-def lines_of(trials: Iterable[FinishedTrial], noise: float) -> list[str]:
-    return [trial_line(trial, noise) for trial in trials]
 
 
 def fitted(lines: Sequence[str], room: float, size: Callable[[str], float]) -> list[str]:

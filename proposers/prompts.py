@@ -143,13 +143,12 @@ def _brief(history: History, room: int) -> list[str]:
 def _past(history: History, left: float) -> list[str]:
     """Best trials, dead ends, what runs and the latest trials, each in its share of what is
     left; the oldest go first."""
-    noise = history.noise_floor
-    running = [params_text(trial.params) for trial in history.pending[-PENDING:]]
+    running = [params_text(trial.params) for trial in history.pending if trial.params]
     sections = (
-        ("Best trials, the best last", lines_of(best_trials(history)[::-1], noise)),
-        ("Running now", running),
-        ("Dead ends: what failed, and why", lines_of(dead_ends(history), noise)),
-        ("Latest trials, the newest last", lines_of(recent_trials(history), noise)),
+        ("Best trials, the best last", lines_of(best_trials(history)[::-1], history)),
+        ("Running now", running[-PENDING:]),
+        ("Dead ends: what failed, and why", lines_of(dead_ends(history), history)),
+        ("Latest trials, the newest last", lines_of(recent_trials(history), history)),
     )
     parts: list[str] = []
     for place, (title, lines) in enumerate(sections):
