@@ -79,8 +79,12 @@ class LLM:
             schema=space_schema(self._space, wanted),
         )
         if len(taken.items) < wanted and self._steps_in(talk, taken.items):
-            return self._filled(history, taken.items, talk, wanted, seed, state)
-        return _given(taken.items, talk, wanted, state)
+            given = self._filled(history, taken.items, talk, wanted, seed, state)
+        else:
+            given = _given(taken.items, talk, wanted, state)
+        if count > wanted == MOST_AT_ONCE and given.retry_after_s is None:
+            return replace(given, retry_after_s=0.0)  # fewer would mean an exhausted space
+        return given
 
     def close(self) -> None:
         self._chat.close()

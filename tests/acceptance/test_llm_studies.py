@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ledger.verify import verify_ledger
 from tests import model_endpoint as m
 from tests.acceptance.shell_study import drive, facts, open_service, submit
 from tests.acceptance.test_patched_trials import EVALUATE, RATE, TRAIN
-from tests.cli_runs import Arl, arl_in
+from tests.cli_runs import Arl, arl_in, interrupt
 
 QUICK: dict[str, Any] = {
     "tries": 2,
@@ -168,7 +169,7 @@ def test_a_budget_of_tokens_is_never_passed_and_ends_the_study(
     assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.BUDGET_LLM_TOKENS)
     assert 20_000 < line.spent <= 60_000
     assert (line.reserved, line.overrun) == (0, 0)
-    assert len(search_trials(service, study_id)) == len(endpoint.asked) > 5
+    assert len(search_trials(service, study_id)) == len(endpoint.asked) > 3
     assert problems(service) == []
 
 
@@ -273,10 +274,14 @@ def test_every_bad_answer_of_the_fault_matrix_is_overcome_and_charged_once(
     assert problems(service) == []
 
 
+@pytest.mark.parametrize(
+    ("away", "said"),
+    [(m.sends(503), "server_error, status 503"), (m.silent(), r"timed_out, [\w. ]+")],
+)
 def test_a_study_waits_for_its_endpoint_without_a_trial_while_another_one_finishes(
-    tmp_path: Path, service: Service, endpoint: m.ModelEndpoint
+    tmp_path: Path, service: Service, endpoint: m.ModelEndpoint, away: m.Behaviour, said: str
 ) -> None:
-    gone = m.in_turn(m.sends(503))
+    gone = m.in_turn(away)
     endpoint.script = gone
     waiting = submit(
         service,
@@ -294,7 +299,7 @@ def test_a_study_waits_for_its_endpoint_without_a_trial_while_another_one_finish
         detail = studies[waiting].detail
         if detail and detail not in seen:
             seen.append(detail)
-        ready = studies[other].state is StudyState.COMPLETED and len(endpoint.asked) > 5
+        ready = studies[other].state is StudyState.COMPLETED and len(endpoint.asked) > 3
         if ready and endpoint.script is gone:
             assert search_trials(service, waiting) == []
             endpoint.script = climbs
@@ -302,7 +307,7 @@ def test_a_study_waits_for_its_endpoint_without_a_trial_while_another_one_finish
     Worker(service, Callbacks(on_tick=watch)).run(only=[waiting, other])
     assert re.fullmatch(
         rf"no endpoint of proposer\.options\.endpoints answers: {re.escape(endpoint.url)}: "
-        r"server_error, status 503; next try in \d+ s",
+        rf"{said}; next try in \d+ s",
         seen[0],
     )
     trials = search_trials(service, waiting)
@@ -464,3 +469,23 @@ def test_the_example_where_a_model_edits_the_program_runs_from_end_to_end(
         place.ok("verify")
     assert [t["outcome"] for t in trials] == ["kept", "kept", "kept"]
     assert "points.json" in endpoint.asked[0].prompt
+
+
+def test_an_interrupted_run_ends_at_once_while_a_model_thinks(
+    tmp_path: Path, endpoint: m.ModelEndpoint
+) -> None:
+    asked = threading.Event()
+
+    def script(_: m.Asked) -> m.Behaviour:
+        asked.set()
+        return m.silent()
+
+    endpoint.script = script
+    with arl_in(tmp_path) as arl:
+        chosen = proposer("llm", endpoint.url, read_s=100.0, total_s=100.0)
+        process = arl.start("run", arl.study(proposer=chosen))
+        assert asked.wait(60)
+        started = time.monotonic()
+        done = interrupt(process)
+        assert time.monotonic() - started < 10
+        assert "arl resume" in done.out + done.err

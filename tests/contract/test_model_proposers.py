@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -220,3 +221,75 @@ def test_the_same_history_gives_the_same_question_in_whatever_order_the_space_is
         build_proposer(name, setup).propose(history(), count=1, seed=0, state=None)
     one, two = endpoint.asked
     assert one.body["messages"] == two.body["messages"]
+
+
+def test_a_batch_larger_than_one_answer_goes_on_at_once(
+    name: str, endpoint: m.ModelEndpoint
+) -> None:
+    given = asked(name, endpoint, history(), 25)
+    if len(given.items) < 25:
+        assert (len(given.items), given.retry_after_s) == (20, 0.0)
+
+
+def test_a_finite_space_ends_after_its_last_point(endpoint: m.ModelEndpoint) -> None:
+    space: SearchSpace = {"act": Categorical(("tanh", "relu", True))}
+    options = read_options("llm", {"endpoints": [{"url": endpoint.url, "model": "m"}]})
+    proposer = build_proposer("llm", Setup(space=space, options=options))
+    endpoint.script = m.in_turn(m.proposes({"act": "relu"}, {"act": "relu"}, {"act": True}))
+    told = History(
+        objective=Objective(metric="score", direction=Direction.MAXIMIZE),
+        next_number=1,
+        proposed=frozenset({params_digest({"act": "tanh"})}),
+    )
+    given = proposer.propose(told, count=5, seed=0, state=None)
+    assert [item.params for item in given.items] == [{"act": "relu"}, {"act": True}]
+    assert given.retry_after_s is None
+    every = frozenset(params_digest({"act": act}) for act in ("tanh", "relu", True))
+    ended = proposer.propose(replace(told, proposed=every), count=5, seed=0, state=None)
+    assert (list(ended.items), ended.retry_after_s, ended.calls) == ([], None, ())
+
+
+def test_what_is_valid_of_an_answer_is_kept_and_only_the_rest_asked_again(
+    endpoint: m.ModelEndpoint,
+) -> None:
+    good = [{"units": 8, "act": "tanh", "lr": lr} for lr in (0.01, 0.02, 0.03)]
+    bad = {"units": 8, "act": "tanh", "lr": 7, "seed": 1}
+    endpoint.script = m.in_turn(m.proposes(good[0], bad), m.proposes(good[0], *good[1:]))
+    given = asked("llm", endpoint, history(), 3)
+    assert [item.params for item in given.items] == good
+    correction = endpoint.asked[1].last
+    assert "proposal 2: seed is not a parameter of the space; lr: 7.0 is outside" in correction
+    assert "1 of your proposals were taken" in correction
+    assert "with 2 new proposals" in correction
+
+
+def test_without_a_fallback_nothing_steps_in(endpoint: m.ModelEndpoint) -> None:
+    endpoint.script = m.in_turn(m.says("no idea"))
+    given = asked("llm", endpoint, history(), 2, fallback="none")
+    assert (list(given.items), given.retry_after_s) == ([], 30.0)
+    assert given.waits_for.startswith("the model gave no valid parameters: there is no JSON")
+
+
+def test_what_was_proposed_before_an_endpoint_went_away_is_not_lost(
+    endpoint: m.ModelEndpoint,
+) -> None:
+    endpoint.script = lambda a: good(a) if a.number == 0 else m.sends(503)
+    given = asked("llm_diff", endpoint, history(), 3)
+    assert len(given.items) == 1
+    assert given.retry_after_s is not None
+    assert [call.outcome for call in given.calls] == ["answered", *["server_error"] * 3]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_price_of_a_call_covers_the_most_talkative_model(
+    name: str, endpoint: m.ModelEndpoint, count: int
+) -> None:
+    """It uses all of max_tokens every time, a digit each, and is never right."""
+
+    def script(a: m.Asked) -> m.Behaviour:
+        sent = sum(len(message["content"]) for message in a.body["messages"]) // 2
+        return m.says("7" * 500, tokens=(sent, 500), finish="length")
+
+    endpoint.script = script
+    given = asked(name, endpoint, history(), count, max_tokens=500)  # checks the price
+    assert len(given.calls) == (3 * count if PROPOSERS[name].writes_patches else 3)
