@@ -194,9 +194,13 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
     except ValidationError as error:
         for details in error.errors(include_url=False):
             where = ".".join(str(part) for part in details["loc"])
-            unknown = details["type"] == "extra_forbidden" and len(details["loc"]) == 1
-            known_options = ", ".join(model.model_fields)
-            yield where, f"{name} takes only {known_options}" if unknown else details["msg"]
+            why = _OPTION_FAULTS.get(details["type"], details["msg"])
+            if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
+                why = f"{name} takes only {', '.join(model.model_fields)}"
+            yield where, why
+
+
+_OPTION_FAULTS: Final = {"missing": "it is needed", "extra_forbidden": "there is no such key"}
 
 
 def read_options(name: str, options: Mapping[str, object]) -> Options:

@@ -48,10 +48,7 @@ def _print_facts(detail: reads.TrialDetail) -> None:
         f"  {params(candidate.params, 1000)}",
         f"  started {iso(trial.started_at) or '-'}, took {duration(d.duration_of(trial))}",
     ]
-    if candidate.parent_id is not None:
-        lines.append(f"  made from {candidate.parent_id}")
-    if candidate.rationale:
-        lines.append(f"  why it was tried: {clipped(candidate.rationale, 500)}")
+    lines += _origin(candidate)
     if trial.family_id is not None:
         lines.append(f"  replay {trial.stage} of family {trial.family_id}")
     if decision is not None:
@@ -62,10 +59,25 @@ def _print_facts(detail: reads.TrialDetail) -> None:
         )
     for line in lines:
         print(line)
-    if candidate.patch is not None:
-        print("the patch:")
-        for line in plain(candidate.patch, keep="\n").splitlines():
-            print(f"  | {line}")
+    for line in _patch(candidate):
+        print(line)
+
+
+def _origin(candidate: Candidate) -> list[str]:
+    lines = []
+    if candidate.parent_id is not None:
+        lines.append(f"  made from {candidate.parent_id}")
+    if candidate.rationale:
+        lines.append(f"  why it was tried: {clipped(candidate.rationale, 500)}")
+    return lines
+
+
+def _patch(candidate: Candidate) -> list[str]:
+    """What it changes of its parent's source."""
+    if candidate.patch is None:
+        return []
+    changed = plain(candidate.patch, keep="\n").splitlines()
+    return ["the patch:", *(f"  | {line}" for line in changed)]
 
 
 def _print_attempts(detail: reads.TrialDetail, tails: dict[str, str]) -> None:
@@ -118,12 +130,8 @@ def print_candidate(session: ReadSession, candidate: Candidate, *, as_json: bool
         return
     print(f"candidate {candidate.id}: {candidate.state}, by {plain(candidate.proposer)}")
     print(f"  {params(candidate.params, 1000)}")
-    if candidate.parent_id is not None:
-        print(f"  made from {candidate.parent_id}")
-    if candidate.rationale:
-        print(f"  why it was tried: {clipped(candidate.rationale, 500)}")
-    if candidate.patch is not None:
-        print(plain(candidate.patch, keep="\n"))
+    for line in (*_origin(candidate), *_patch(candidate)):
+        print(line)
     rows = [
         (
             str(trial.number),

@@ -12,6 +12,8 @@ from tests.architecture.project_sources import PACKAGES, ROOT, Source
 WRITERS = ("controller.steps", "controller.worker", "controller.api")
 ENVIRONMENT_READERS = {
     "controller/settings.py": "the settings",
+    "controller/cli/example/edit/program/train.py": "a program of a trial",
+    "controller/cli/example/edit/evaluator/evaluate.py": "an evaluator's program",
     "targets/supervisor_link.py": "the library path that the supervisor's interpreter needs",
 }
 STANDALONE = ("inner_trials.contract", "inner_trials.reporting")

@@ -127,6 +127,13 @@ def test_the_sort_example_is_whole_and_valid(arl: Arl) -> None:
     assert (arl.place / "sort" / "base" / "model.safetensors").stat().st_size > 100_000
 
 
+def test_the_edit_example_is_whole_and_valid(arl: Arl) -> None:
+    made = arl.ok("init", "edit", "--example", "edit")
+    assert "put your endpoint's url and model into study.yaml" in made.out
+    allowed = {"ARL_ALLOW_UNSANDBOXED_PATCHES": "1"}
+    assert arl.ok("plan", "edit/study.yaml", "--json", **allowed).json()["search_trials"] == 12
+
+
 def test_doctor_finds_what_arl_needs(arl: Arl) -> None:
     checks = {c["name"]: c for c in arl.ok("doctor", "--json").json()["checks"]}
     assert checks["supervisor"]["ok"]
