@@ -32,7 +32,7 @@ seen = {
     "limits": [line for line in open("/proc/self/limits") if "file size" not in line],
     "mounts": sorted(mounts),
     "command": open("/proc/self/cmdline").read(),
-    "processes": sorted(name for name in os.listdir("/proc") if name.isdecimal()),
+    "processes": sum(name.isdecimal() for name in os.listdir("/proc")),
     "host": list(os.uname()),
     "user": [os.getuid(), os.getgid(), os.getgroups()],
     "descriptors": os.listdir("/proc/self/fd"),
@@ -65,7 +65,13 @@ def view(text: str) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("target", [*PLACES.values()])
+@pytest.mark.parametrize(
+    "target",
+    [
+        PLACES["bubblewrap"],
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow]),
+    ],
+)
 def test_a_replay_looks_like_any_other_trial_but_for_its_seed_and_names(
     target: str, request: pytest.FixtureRequest
 ) -> None:
