@@ -60,7 +60,7 @@ def converse(
             break
         said = " ".join(part for part in (_SAID.get(reply.answer.outcome, ""), fault) if part)
         asked += (
-            {"role": "assistant", "content": _cut(reply.answer.text, 2 * options.max_tokens)},
+            {"role": "assistant", "content": _cut(reply.answer.text, options.max_tokens)},
             {"role": "user", "content": _cut(said, CORRECTION_TOKENS)},
         )
     return Conversation(calls=tuple(calls), fault=fault)
@@ -69,7 +69,7 @@ def converse(
 def worst_price(options: ModelOptions, prompt_tokens: int) -> Price:
     """The most that one conversation can use, corrections included."""
     rounds = 1 + options.corrections
-    grows = 2 * options.max_tokens + CORRECTION_TOKENS + 2 * PER_MESSAGE
+    grows = options.max_tokens + CORRECTION_TOKENS + 2 * PER_MESSAGE
     asked = rounds * prompt_tokens + grows * (rounds * (rounds - 1) // 2)
     made = rounds * options.max_tokens
     cost = max(cost_usd(endpoint, asked, made) for endpoint in options.endpoints)

@@ -79,10 +79,10 @@ class ModelOptions(Options):
     tries: int = Field(default=3, ge=1, le=10)
     """Requests to one endpoint before the next one is asked."""
     connect_s: float = Field(default=10.0, gt=0, le=600)
-    read_s: float = Field(default=120.0, gt=0, le=3600)
-    """The longest silence while an answer is awaited."""
+    read_s: float = Field(default=300.0, gt=0, le=3600)
+    """The longest silence: answers come whole, so a model thinks in it."""
     write_s: float = Field(default=30.0, gt=0, le=600)
-    total_s: float = Field(default=180.0, gt=0, le=3600)
+    total_s: float = Field(default=300.0, gt=0, le=3600)
     """Of one request, from resolving the name to the last byte of the answer."""
     first_wait_s: float = Field(default=0.5, gt=0, le=60)
     """Before the second try; it doubles with each one, and is jittered."""
