@@ -1,5 +1,6 @@
 """The chat client against a server that misbehaves: bounded, charged once, and never hanging."""
 
+import json
 import random
 import threading
 import time
@@ -8,11 +9,15 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ledger.errors import InvalidInput
 from proposers.chat import Chat, Reply
+from proposers.chat_answer import read_answer
 from proposers.chat_options import ModelOptions
-from proposers.chat_outcomes import Outcome
+from proposers.chat_outcomes import ANSWERS, NoAnswer, Outcome
+from proposers.chat_request import HttpAnswer
 from proposers.chat_tokens import likely_tokens, most_tokens
 from proposers.registry import option_problems
 from tests import model_endpoint as m
@@ -365,3 +370,38 @@ def test_the_most_tokens_are_more_than_any_tokenizer_makes() -> None:
     assert most_tokens("word word") == 5
     assert most_tokens("\u4f60\u597d") == 6
     assert most_tokens("") == 0
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(["choices", "message", "content", "usage", "finish_reason", "error"])
+            | st.text(),
+            inner,
+        )
+    ),
+    max_leaves=30,
+)
+
+
+@given(JSON, st.sampled_from([200, 204, 302, 400, 429, 500, 599]))
+def test_whatever_json_a_server_sends_is_an_answer_or_none(document: object, status: int) -> None:
+    http = HttpAnswer(
+        status, {"content-type": "application/json"}, json.dumps(document).encode("utf-8")
+    )
+    try:
+        outcome = read_answer(http, "prompt").outcome
+    except NoAnswer as none:
+        outcome = none.outcome
+        is_answer = False
+    else:
+        is_answer = True
+    assert (outcome in ANSWERS) is is_answer
+
+
+@given(st.binary(), st.sampled_from(["application/json", "text/html", "", "application/x+json"]))
+def test_whatever_bytes_a_server_sends_are_an_answer_or_none(body: bytes, kind: str) -> None:
+    with pytest.raises(NoAnswer):
+        read_answer(HttpAnswer(200, {"content-type": kind}, body), "prompt")
