@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from controller.wiring import Service
-from controller.worker.loop import Callbacks, StudyDriver, Worker
+from controller.worker.driver import StudyDriver
+from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.records import Resource
 from ledger.states import StudyState, TrialState

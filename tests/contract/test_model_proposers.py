@@ -214,7 +214,7 @@ def test_an_endpoint_that_is_away_gives_no_proposal_and_says_so(
 def test_the_same_history_gives_the_same_question_in_whatever_order_the_space_is(
     name: str, endpoint: m.ModelEndpoint
 ) -> None:
-    turned: SearchSpace = dict(reversed(SPACE.items()))
+    turned: SearchSpace = dict(reversed(list(SPACE.items())))
     options = read_options(name, {"endpoints": [{"url": endpoint.url, "model": "m"}]})
     for space in (SPACE, turned):
         setup = Setup(space=space, options=options, mutable=("train.py",))

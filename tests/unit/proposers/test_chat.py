@@ -251,17 +251,26 @@ def test_nobody_listens(chats: list[Chat]) -> None:
     assert outcomes(ask(chat)) == ["unreachable"] * 3
 
 
+class Noted(random.Random):
+    """Keeps what it drew."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.drawn: list[float] = []
+
+    def uniform(self, a: float, b: float) -> float:
+        self.drawn.append(super().uniform(a, b))
+        return self.drawn[-1]
+
+
 def test_waits_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
     def waits(seed: int) -> list[float]:
-        drawn: list[float] = []
         with m.model_endpoint(m.in_turn(m.sends(500))) as endpoint:
             chat = Chat(options(endpoint.url), no_secret)
-            rng = random.Random(seed)
-            draw = rng.uniform
-            rng.uniform = lambda a, b: drawn.append(draw(a, b)) or drawn[-1]  # type: ignore[func-returns-value, method-assign]
+            rng = Noted(seed)
             chat.ask(QUESTION, version="v", rng=rng)
             chat.close()
-        return drawn
+        return rng.drawn
 
     assert waits(1) == waits(1) != waits(2)
     assert len(waits(1)) == 2
