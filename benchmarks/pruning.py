@@ -14,12 +14,18 @@ import json
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from evaluator.pruning import PackedCurve, PrunerName, decide_pruning, pack_curve
+from evaluator.pruning import (
+    OtherCurve,
+    PackedCurve,
+    PrunerSettings,
+    decide_pruning,
+    pack_curve,
+)
 from ledger.records import Direction
 
 HORIZON: Final = 100
@@ -86,16 +92,19 @@ class Pruned:
     lost_beyond_noise: bool
 
 
-def prune_study(name: PrunerName, population: str, trials: int, seed: str) -> Pruned:
+def prune_study(settings: PrunerSettings, population: str, trials: int, seed: str) -> Pruned:
     rng = random.Random(seed)
     finished: list[PackedCurve] = []
+    others: list[OtherCurve] = []
     ends: list[tuple[float, bool]] = []
     saved = 0
-    for _ in range(trials):
+    for number in range(trials):
         curve = draw_curve(rng, population)
-        cut = _pruned_at(name, curve, finished)
+        cut = _pruned_at(settings, curve, finished, others, number)
+        packed = pack_curve([point for point in curve if cut is None or point[0] <= cut])
+        others.append(OtherCurve(number, packed, is_complete=cut is None))
         if cut is None:
-            finished.append(pack_curve(curve))
+            finished.append(packed)
         else:
             saved += HORIZON - cut
         ends.append((curve[-1][1], cut is not None))
@@ -105,15 +114,20 @@ def prune_study(name: PrunerName, population: str, trials: int, seed: str) -> Pr
 
 
 def _pruned_at(
-    name: PrunerName, curve: Sequence[tuple[int, float]], finished: Sequence[PackedCurve]
+    settings: PrunerSettings,
+    curve: Sequence[tuple[int, float]],
+    finished: Sequence[PackedCurve],
+    others: Sequence[OtherCurve],
+    number: int,
 ) -> int | None:
     for count in range(1, len(curve)):
         if decide_pruning(
-            name,
+            settings,
             curve=curve[:count],
             finished=finished,
             direction=Direction.MAXIMIZE,
-            horizon=HORIZON,
+            others=others,
+            number=number,
         ):
             return curve[count - 1][0]
     return None
@@ -128,10 +142,37 @@ class Row:
     lost_beyond_noise: float
 
 
-def measure(name: PrunerName, population: str, *, studies: int, trials: int) -> Row:
-    found = [prune_study(name, population, trials, f"{population}/{i}") for i in range(studies)]
+PRUNERS: Final[Mapping[str, PrunerSettings]] = {
+    "median": PrunerSettings(name="median", horizon=HORIZON),
+    "percentile": PrunerSettings(name="percentile", horizon=HORIZON),
+    "percentile 75": PrunerSettings(name="percentile", horizon=HORIZON, percentile=75.0),
+    "asha": PrunerSettings(name="asha", horizon=HORIZON),
+    "asha from 1/2": PrunerSettings(name="asha", horizon=HORIZON, min_resource=HORIZON // 2),
+    "hyperband": PrunerSettings(name="hyperband", horizon=HORIZON),
+    "median, no margin": PrunerSettings(name="median", horizon=HORIZON, margin="none"),
+    "percentile, no margin": PrunerSettings(name="percentile", horizon=HORIZON, margin="none"),
+    "asha, no margin": PrunerSettings(name="asha", horizon=HORIZON, margin="none"),
+    "hyperband, no margin": PrunerSettings(name="hyperband", horizon=HORIZON, margin="none"),
+    "wilcoxon, no margin": PrunerSettings(name="wilcoxon", horizon=HORIZON, margin="none"),
+    "threshold .4": PrunerSettings(name="threshold", lower=0.4, warmup_steps=HORIZON // 2),
+    "patient 20": PrunerSettings(name="patient", patience=20),
+    "patient 20, median": PrunerSettings(name="patient", patience=20, wrapped="median"),
+    "patient 20, power_law": PrunerSettings(
+        name="patient", patience=20, wrapped="power_law", horizon=HORIZON
+    ),
+    "wilcoxon": PrunerSettings(name="wilcoxon", horizon=HORIZON),
+    "power_law": PrunerSettings(name="power_law", horizon=HORIZON),
+}
+"""Every pruner with the study file's defaults, and some others of interest."""
+
+
+def measure(label: str, population: str, *, studies: int, trials: int) -> Row:
+    settings = PRUNERS[label]
+    found = [
+        prune_study(settings, population, trials, f"{population}/{i}") for i in range(studies)
+    ]
     return Row(
-        name,
+        label,
         population,
         sum(p.saved for p in found) / studies,
         sum(p.lost for p in found) / studies,
@@ -144,14 +185,15 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, help="write every figure to this file")
     parser.add_argument("--studies", type=int, default=100)
     parser.add_argument("--trials", type=int, default=100, help="trials of each study")
+    parser.add_argument("--pruner", action="append", choices=list(PRUNERS), help="only this one")
     options = parser.parse_args(argv)
     rows = []
-    for name in ("median", "power_law"):
+    for name in options.pruner or PRUNERS:
         for population in POPULATIONS:
             row = measure(name, population, studies=options.studies, trials=options.trials)
             rows.append(row)
             print(
-                f"{row.pruner:10} {row.population:9} saved {row.saved:.3f}"
+                f"{row.pruner:22} {row.population:9} saved {row.saved:.3f}"
                 f"  winners lost {row.winners_lost:.3f}"
                 f"  beyond noise {row.lost_beyond_noise:.3f}",
                 flush=True,

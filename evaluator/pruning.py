@@ -1,257 +1,304 @@
 """Pruning: whether a running trial's curve says that it cannot become the best any more.
 
-Pure functions of this trial's curve so far and the finished trials' curves. Forecasts are read
-at the horizon, never at the present step: a curve that is behind now may still win.
+Pure functions of this trial's curve so far and of what the others had come to by now: a decision
+is made when a value arrives, and again from the same curves it comes out the same. The forecast
+is read at the horizon, never at the present step: a curve that is behind now may still win.
 """
 
 import math
 import statistics as plain
-from array import array
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from evaluator.objective import as_maximized
-from evaluator.statistics import student_t_ppf
+from evaluator.pruning_curves import (
+    CURVE_POINTS,
+    Curve,
+    OtherCurve,
+    PackedCurve,
+    is_number,
+    is_usable,
+    pack_curve,
+    thin_curve,
+    unpack,
+)
+from evaluator.pruning_forecast import COMPARED_CURVES, allowance_for, is_beyond_hope
+from evaluator.pruning_rungs import Rungs
 from ledger.records import Direction
 from ledger.states import Reason
 
-Curve: TypeAlias = Sequence[tuple[int, float]]
-"""(step, value) in the order reported; steps need not be distinct, values not finite."""
+__all__ = [
+    "COMPARED_CURVES",
+    "CURVE_POINTS",
+    "Curve",
+    "MODULES",
+    "Margin",
+    "OtherCurve",
+    "PackedCurve",
+    "PrunerName",
+    "PrunerSettings",
+    "REASONS",
+    "WrappedName",
+    "decide_pruning",
+    "pack_curve",
+    "thin_curve",
+]
 
-PackedCurve: TypeAlias = "array[float]"
-"""A finished trial's curve: step, value, step, value, ... At most CURVE_POINTS pairs, which is
-half a kilobyte."""
+WrappedName: TypeAlias = Literal[
+    "median", "percentile", "asha", "hyperband", "threshold", "wilcoxon", "power_law"
+]
+PrunerName: TypeAlias = Literal[
+    "none",
+    "median",
+    "percentile",
+    "asha",
+    "hyperband",
+    "threshold",
+    "patient",
+    "wilcoxon",
+    "power_law",
+]
 
-PrunerName: TypeAlias = Literal["none", "median", "power_law"]
+Margin: TypeAlias = Literal["measured", "none"]
 
-CURVE_POINTS: Final = 32
-COMPARED_CURVES: Final = 64
-"""Medians and the forecast's error are taken from so many latest finished curves."""
-FEWEST_POINTS: Final = 5
-"""A forecast from fewer is not made."""
-FEWEST_CURVES: Final = 4
-"""Nor is its error known from fewer finished curves, whatever `startup_trials` says."""
-CONFIDENCE: Final = 0.95
-RUNGS_PER_HORIZON: Final = 16
-FIRST_RUNG: Final = 2
-LAST_RUNG: Final = 10
-"""Forecasts are made at these sixteenths of the horizon: a few looks, not one per report, and
-none when little is left to save."""
+REASONS: Final[Mapping[PrunerName, Reason]] = {
+    "median": Reason.PRUNED_MEDIAN,
+    "percentile": Reason.PRUNED_PERCENTILE,
+    "asha": Reason.PRUNED_ASHA,
+    "hyperband": Reason.PRUNED_HYPERBAND,
+    "threshold": Reason.PRUNED_THRESHOLD,
+    "patient": Reason.PRUNED_PATIENT,
+    "wilcoxon": Reason.PRUNED_WILCOXON,
+    "power_law": Reason.PRUNED_FORECAST,
+}
+_COMPARES_NOW: Final = frozenset({"median", "percentile", "asha", "hyperband", "wilcoxon"})
+"""Pruners that compare what trials show now; they spare what may still win."""
+MODULES: Final[Mapping[PrunerName, tuple[str, ...]]] = {
+    "asha": ("optuna",),
+    "hyperband": ("optuna",),
+    "wilcoxon": ("optuna", "scipy"),
+}
+"""What pruners import that not every installation has; `pip install 'arl[optuna]'` brings it."""
+_ONLY_ITSELF: Final = frozenset({"threshold", "patient"})
+"""Pruners that compare a trial with no other one."""
+_FIRST_RUNG_SHARE: Final = 9
+"""Without a min_resource the first rung is at this part of the horizon."""
 
-_VALUE_CAP: Final = 1e60
-_STEP_CAP: Final = 2**53
-"""What a program says is not bounded: beyond these, sums and squares of it would overflow."""
 
-_WARM_UP_SHARE: Final = 0.1
-_SHAPES: Final = (0.1, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, -2.0, -4.0, -8.0, -16.0, -32.0)
-"""Exponents of powers when positive, rates of exponentials when negative."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunerSettings:
+    """How one pruner judges; each field is documented in the study file's `pruning`."""
+
+    name: PrunerName
+    warmup_steps: int = 0
+    startup_trials: int = 5
+    horizon: int | None = None
+    """The step at which trials end; default: the furthest step of a complete one."""
+    percentile: float = 25.0
+    reduction_factor: int = 3
+    min_resource: int | None = None
+    lower: float | None = None
+    upper: float | None = None
+    patience: int = 0
+    min_delta: float = 0.0
+    wrapped: WrappedName | None = None
+    p_threshold: float = 0.05
+    margin: Margin = "measured"
+
+    @property
+    def compares_all(self) -> bool:
+        """Whether pruned and running trials are compared with too."""
+        return bool({self.name, self.wrapped} & {"asha", "hyperband"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What a pruner may look at; values are higher where they are better."""
+
+    settings: PrunerSettings
+    number: int
+    curve: Sequence[tuple[int, float]]
+    direction: Direction
+    finished: Sequence[PackedCurve]
+    others: Sequence[OtherCurve]
+
+    @property
+    def horizon(self) -> int:
+        if self.settings.horizon is not None:
+            return self.settings.horizon
+        return max(int(packed[-2]) for packed in self.finished)
+
+    @property
+    def rungs(self) -> Rungs:
+        horizon = self.horizon
+        return Rungs(
+            first=self.settings.min_resource or max(1, horizon // _FIRST_RUNG_SHARE),
+            factor=self.settings.reduction_factor,
+            horizon=horizon,
+        )
 
 
 def decide_pruning(
-    name: PrunerName,
+    settings: PrunerSettings,
     *,
     curve: Curve,
     finished: Sequence[PackedCurve],
     direction: Direction,
-    warmup_steps: int = 0,
-    startup_trials: int = 5,
-    horizon: int | None = None,
+    others: Sequence[OtherCurve] = (),
+    number: int = 0,
 ) -> Reason | None:
     """Why the trial should stop now, or None to let it run.
 
     `none` never stops anything. The others stop a trial whose latest value is not finite
-    (`not_finite`); otherwise they wait for `warmup_steps` and for `startup_trials` finished ones.
+    (`not_finite`); otherwise they wait for `warmup_steps` and, where they compare trials, for
+    `startup_trials` finished ones.
 
     Args:
         curve: of the running trial, or its `thin_curve`.
         finished: `pack_curve` of trials that ran to their end, in the order of finishing;
             pruned ones must not be among them.
         direction: in which the watched metric is better.
-        horizon: the step at which trials end; default: the furthest step of a finished one.
+        others: every other trial's curve up to now: complete, pruned and running. Rungs
+            (asha, hyperband) are competed for by all that reached them.
+        number: of the running trial; Hyperband deals its brackets by it.
     """
-    if name == "none" or not curve:
+    if settings.name == "none" or not curve:
         return None
-    if not _is_number(curve[-1][1]):
+    if not is_number(curve[-1][1]):
         return Reason.NOT_FINITE
     known = [packed for packed in finished if packed]
-    if curve[-1][0] < warmup_steps or len(known) < max(startup_trials, 1):
+    if curve[-1][0] < settings.warmup_steps:
         return None
-    oriented = [(s, as_maximized(v, direction)) for s, v in curve if _is_usable(s, v)]
+    if settings.name not in _ONLY_ITSELF and len(known) < max(settings.startup_trials, 1):
+        return None
+    oriented = [(s, as_maximized(v, direction)) for s, v in curve if is_usable(s, v)]
     if not oriented:
         return None
-    if name == "median":
-        doomed = _is_behind_median(oriented, known, direction)
-        return Reason.PRUNED_MEDIAN if doomed else None
-    end = horizon if horizon is not None else max(int(packed[-2]) for packed in known)
-    doomed = _is_beyond_hope(oriented, known, direction, end)
-    return Reason.PRUNED_FORECAST if doomed else None
+    look = _Look(
+        settings=settings,
+        number=number,
+        curve=oriented,
+        direction=direction,
+        finished=known,
+        others=others,
+    )
+    if settings.name == "patient":
+        return _when_patience_ends(look)
+    return _verdict(settings.name, look)
 
 
-def _is_number(value: float) -> bool:
-    """Finite, and not so large that the trial has diverged all the same."""
-    return math.isfinite(value) and abs(value) <= _VALUE_CAP
+def _verdict(name: PrunerName, look: _Look) -> Reason | None:
+    if not _JUDGES[name](look):
+        return None
+    spares = look.settings.margin == "measured" and name in _COMPARES_NOW
+    return None if spares and _may_still_win(look) else REASONS[name]
 
 
-def _is_usable(step: int, value: float) -> bool:
-    return 0 <= step <= _STEP_CAP and _is_number(value)
+def _may_still_win(look: _Look) -> bool:
+    """Whether the trial would reach the best finished one if from here on it gained as much as
+    the others may (the allowance of the forecast): what is behind now is not yet lost."""
+    step, best, gains = look.curve[-1][0], -math.inf, []
+    for packed in look.finished[-COMPARED_CURVES:]:
+        points = unpack(packed, look.direction)
+        so_far = [value for at, value in points if at <= step]
+        best = max(best, points[-1][1])
+        if so_far:
+            gains.append(points[-1][1] - max(so_far))
+    allowance = allowance_for(gains)
+    if allowance is None:
+        allowance = max(gains, default=math.inf)
+    return max(value for _, value in look.curve) + allowance >= best
 
 
-# --- curves ------------------------------------------------------------------------------------
+def _misses_rung(look: _Look) -> bool:
+    # Optuna takes half a second to import: only for studies that use it.
+    from evaluator.pruning_optuna import misses_rung
+
+    return misses_rung(look.curve, look.others, look.direction, rungs=look.rungs)
 
 
-def thin_curve(curve: Curve, points: int = CURVE_POINTS) -> list[tuple[int, float]]:
-    """At most `points` points: means over equal widths of steps, and the last point as it is.
+def _misses_bracket_rung(look: _Look) -> bool:
+    from evaluator.pruning_optuna import misses_bracket_rung
 
-    Non-finite values are left out of the means. A curve that is short enough is returned as it
-    was, so thinning twice changes nothing.
-    """
-    if len(curve) <= points:
-        return list(curve)
-    first, last = (min(max(step, 0), _STEP_CAP) for step in (curve[0][0], curve[-1][0]))
-    width = max(last - first, 1) / (points - 1)
-    buckets: dict[int, list[tuple[int, float]]] = {}
-    for step, value in curve[:-1]:
-        if _is_usable(step, value):
-            place = min(max(int((step - first) / width), 0), points - 2)
-            buckets.setdefault(place, []).append((step, value))
-    thinned = [
-        (round(plain.fmean(s for s, _ in bucket)), plain.fmean(v for _, v in bucket))
-        for _, bucket in sorted(buckets.items())
-    ]
-    return [*thinned, curve[-1]]
+    return misses_bracket_rung(
+        look.curve, look.others, look.direction, rungs=look.rungs, number=look.number
+    )
 
 
-def pack_curve(curve: Curve) -> PackedCurve:
-    """A finished trial's curve as it is kept; empty when it has no finite value."""
-    finite = [(step, value) for step, value in curve if _is_usable(step, value)]
-    packed = array("d")
-    for step, value in thin_curve(finite):
-        packed.extend((float(step), value))
-    return packed
+def _fails_wilcoxon(look: _Look) -> bool:
+    from evaluator.pruning_optuna import fails_wilcoxon
+
+    level = look.settings.p_threshold
+    return fails_wilcoxon(look.curve, look.finished, look.direction, p_threshold=level)
 
 
-def _unpack(packed: PackedCurve, direction: Direction) -> list[tuple[float, float]]:
-    return [(packed[i], as_maximized(packed[i + 1], direction)) for i in range(0, len(packed), 2)]
+def _is_beyond_hope(look: _Look) -> bool:
+    return is_beyond_hope(look.curve, look.finished, look.direction, look.horizon)
 
 
-# --- median ------------------------------------------------------------------------------------
+def _is_behind_median(look: _Look) -> bool:
+    return _is_behind(look, 50.0)
 
 
-def _is_behind_median(
-    curve: Sequence[tuple[float, float]],
-    finished: Sequence[PackedCurve],
-    direction: Direction,
-) -> bool:
-    """Best value so far below the median of what the others had at this step (the median
-    stopping rule of Golovin et al., 2017, on best values, which late bloomers survive longer)."""
-    step = curve[-1][0]
+def _is_behind_percentile(look: _Look) -> bool:
+    return _is_behind(look, look.settings.percentile)
+
+
+def _is_behind(look: _Look, percentile: float) -> bool:
+    """Best value so far below what the best `percentile` per cent of the others had at this step
+    (with 50 the median stopping rule of Golovin et al., 2017, on best values, which late bloomers
+    survive longer)."""
+    step = look.curve[-1][0]
     reached = []
-    for packed in finished[-COMPARED_CURVES:]:
-        so_far = [value for at, value in _unpack(packed, direction) if at <= step]
+    for packed in look.finished[-COMPARED_CURVES:]:
+        so_far = [value for at, value in unpack(packed, look.direction) if at <= step]
         if so_far:
             reached.append(max(so_far))
     if len(reached) < 2:
         return False
-    return max(value for _, value in curve) < plain.median(reached)
+    return max(value for _, value in look.curve) < _quantile(reached, 1.0 - percentile / 100.0)
 
 
-# --- power law ---------------------------------------------------------------------------------
+def _quantile(values: Sequence[float], share: float) -> float:
+    """Linear between the nearest two."""
+    if share == 0.5:
+        return plain.median(values)
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = min(int(place), len(ordered) - 2)
+    return ordered[below] + (ordered[below + 1] - ordered[below]) * (place - below)
 
 
-def _is_beyond_hope(
-    curve: Sequence[tuple[float, float]],
-    finished: Sequence[PackedCurve],
-    direction: Direction,
-    horizon: int,
-) -> bool:
-    """Whether even an optimistic forecast at the horizon stays below the best finished trial, at
-    the last rung the trial has passed and at the one before: one bad look is not enough."""
-    rung = math.floor(curve[-1][0] * RUNGS_PER_HORIZON / max(horizon, 1))
-    if not FIRST_RUNG < rung <= LAST_RUNG:
-        return False
-    best = max(as_maximized(packed[-1], direction) for packed in finished)
-    for look in (rung, rung - 1):
-        step = look * horizon / RUNGS_PER_HORIZON
-        hope = _hope(curve, finished, direction, step, horizon)
-        if hope is None or hope >= best:
-            return False
-    return True
+def _is_out_of_bounds(look: _Look) -> bool:
+    value = as_maximized(look.curve[-1][1], look.direction)
+    lower, upper = look.settings.lower, look.settings.upper
+    return (lower is not None and value < lower) or (upper is not None and value > upper)
 
 
-def _hope(
-    curve: Sequence[tuple[float, float]],
-    finished: Sequence[PackedCurve],
-    direction: Direction,
-    step: float,
-    horizon: int,
-) -> float | None:
-    """The most a curve that is known up to `step` may come to at the horizon; None: unknown.
-
-    The optimism is measured, not assumed: the same forecast, made from the finished curves as
-    they stood at that step, fell short of what they came to by so much. The allowance is the
-    larger of the worst shortfall and the upper prediction bound of the next one.
-    """
-    own = _forecast(tuple(point for point in curve if point[0] <= step), horizon)
-    if own is None:
+def _when_patience_ends(look: _Look) -> Reason | None:
+    """Nothing better by more than `min_delta` for `patience` steps; then what is wrapped has
+    the last word, where something is."""
+    settings = look.settings
+    turn = look.curve[-1][0] - settings.patience
+    before = [value for step, value in look.curve if step < turn]
+    since = [value for step, value in look.curve if step >= turn]
+    if not before or max(since) > max(before) + settings.min_delta:
         return None
-    found = (
-        _shortfall(packed.tobytes(), direction, step, horizon)
-        for packed in finished[-COMPARED_CURVES:]
-    )
-    shortfalls = [s for s in found if s is not None]
-    count = len(shortfalls)
-    if count < FEWEST_CURVES:
+    if settings.wrapped is None:
+        return Reason.PRUNED_PATIENT
+    needs_others = settings.wrapped not in _ONLY_ITSELF
+    if needs_others and len(look.finished) < max(settings.startup_trials, 1):
         return None
-    spread = plain.stdev(shortfalls) * math.sqrt(1.0 + 1.0 / count)
-    bound = plain.fmean(shortfalls) + student_t_ppf(CONFIDENCE, count - 1) * spread
-    return own + max(bound, *shortfalls)
+    return _verdict(settings.wrapped, look)
 
 
-@lru_cache(maxsize=16 * COMPARED_CURVES)
-def _shortfall(packed: bytes, direction: Direction, step: float, horizon: int) -> float | None:
-    """What a finished curve came to minus its forecast from what was known at `step`."""
-    points = _unpack(array("d", packed), direction)
-    forecast = _forecast(tuple(point for point in points if point[0] <= step), horizon)
-    return None if forecast is None else points[-1][1] - forecast
-
-
-@lru_cache(maxsize=256)
-def _forecast(points: tuple[tuple[float, float], ...], horizon: int) -> float | None:
-    """The value at the horizon of a + b x(t), averaged over shapes x by how well each fits.
-
-    Shapes are powers t^-c and exponentials e^-kt of t = share of the horizon. For one shape a
-    and b are least squares; its weight is its likelihood under normal errors of unknown size.
-    The first tenth of what is known is left out: warm-up follows no law.
-    """
-    known = [point for point in points if point[0] >= points[-1][0] * _WARM_UP_SHARE]
-    if len(known) < FEWEST_POINTS:
-        return None
-    centre = plain.fmean(value for _, value in known)
-    total = math.fsum((value - centre) ** 2 for _, value in known)
-    floor = max(total * 1e-9, 1e-300)
-    fits = [_fit(shape, known, centre, horizon) for shape in _SHAPES]
-    best = max(min(fit[0] for fit in fits), floor)
-    weights = [(max(fit[0], floor) / best) ** (-len(known) / 2.0) for fit in fits]
-    weighted = math.fsum(w * fit[1] for w, fit in zip(weights, fits, strict=True))
-    return weighted / math.fsum(weights)
-
-
-def _fit(
-    shape: float, known: Sequence[tuple[float, float]], centre: float, horizon: int
-) -> tuple[float, float]:
-    """Squared error of one shape, and its value at the horizon."""
-    xs = [_shape(shape, (step + 1.0) / (horizon + 1.0)) for step, _ in known]
-    middle = plain.fmean(xs)
-    width = math.fsum((x - middle) ** 2 for x in xs)
-    if width <= 0.0:
-        return 0.0, centre
-    slope = sum((x - middle) * (v - centre) for x, (_, v) in zip(xs, known, strict=True)) / width
-    errors = math.fsum(
-        (v - centre - slope * (x - middle)) ** 2 for x, (_, v) in zip(xs, known, strict=True)
-    )
-    return errors, centre + slope * (_shape(shape, 1.0) - middle)
-
-
-def _shape(shape: float, share: float) -> float:
-    return share**-shape if shape > 0.0 else math.exp(shape * share)
+_JUDGES: Final[Mapping[PrunerName, Callable[[_Look], bool]]] = {
+    "median": _is_behind_median,
+    "percentile": _is_behind_percentile,
+    "asha": _misses_rung,
+    "hyperband": _misses_bracket_rung,
+    "threshold": _is_out_of_bounds,
+    "wilcoxon": _fails_wilcoxon,
+    "power_law": _is_beyond_hope,
+}

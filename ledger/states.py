@@ -163,6 +163,12 @@ class Reason(StrEnum):
     NOT_FINITE = "not_finite"
     PRUNED_MEDIAN = "pruned_median"
     PRUNED_FORECAST = "pruned_forecast"
+    PRUNED_PERCENTILE = "pruned_percentile"
+    PRUNED_ASHA = "pruned_asha"
+    PRUNED_HYPERBAND = "pruned_hyperband"
+    PRUNED_THRESHOLD = "pruned_threshold"
+    PRUNED_PATIENT = "pruned_patient"
+    PRUNED_WILCOXON = "pruned_wilcoxon"
     # the candidate's doing
     EXIT_NONZERO = "exit_nonzero"
     CRASHED = "crashed"

@@ -39,7 +39,7 @@ def _known(asked: Asked, digests: Sequence[str]) -> dict[str, FrozenTrial]:
 # --- CMA-ES --------------------------------------------------------------------------------------
 
 
-class _WrittenCma(CmaEsSampler):
+class _WrittenCma(CmaEsSampler):  # type: ignore[misc]  # Optuna's types are not followed
     """Takes its optimizer from the state, and lets it be seen afterwards."""
 
     written: Document | None = None

@@ -158,7 +158,7 @@ class Gp(Stateless):
         )
 
 
-class _PlacedSobol(QMCSampler):
+class _PlacedSobol(QMCSampler):  # type: ignore[misc]  # Optuna's types are not followed
     """Optuna counts the points of the sequence in its study; here the place is given."""
 
     place = 0
@@ -208,7 +208,7 @@ class Sobol:
         self._next += 1
 
 
-class _ShownTrials(InMemoryStorage):
+class _ShownTrials(InMemoryStorage):  # type: ignore[misc]  # Optuna's types are not followed
     """Shows samplers the trials it is given; what they note about the one being drawn, for other
     processes to see, is dropped."""
 

@@ -86,7 +86,7 @@ class CodedSpace:
         With `imputes`, parameters that do not exist in it get the middle of their range: for
         samplers that know points of one fixed shape only.
         """
-        if not params or any(True for _ in faults(self.space, params)):
+        if not params or next(faults(self.space, params), None) is not None:
             return None
         given = {n: c.encode(params[n]) for n, c in self.codes.items() if n in params}
         if imputes:
@@ -102,11 +102,8 @@ class CodedSpace:
 
     def numeric_always(self) -> tuple[str, ...]:
         """The numbers that exist in every point."""
-        return tuple(
-            name
-            for name in self.codes
-            if not self.space[name].when and not isinstance(self.space[name], Categorical)
-        )
+        always = {name: code for name, code in self.codes.items() if not self.space[name].when}
+        return tuple(n for n, c in always.items() if not isinstance(c.distribution, Categorical))
 
 
 def _code(distribution: Distribution) -> Code:

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from controller.spec.errors import Problem, path, shown
 from controller.spec.program_rules import PROGRAM_RULES
+from controller.spec.pruning import pruning_problems
 from controller.spec.space import search_space
 from controller.spec.space_rules import SPACE_RULES, broken_conditions
 from controller.spec.study import BASELINES_NEEDED, StudySpec
@@ -243,6 +244,7 @@ def _baselines(spec: StudySpec) -> Iterator[Problem]:
 
 
 _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
+    (("pruning",), lambda spec: pruning_problems(spec.pruning)),
     (("proposer",), _proposer),
     (("proposer", "objectives"), _one_objective),
     (("proposer", "program", "space"), _model_proposer),

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from controller.spec.pruning import PruningSpec
 from controller.spec.quantities import Count, Seconds
 from controller.spec.space import (
     CategoricalSpec,
@@ -156,22 +157,6 @@ class NoiseSpec(Strict):
     """Default: what the promotion profile needs, or 3 without a promotion."""
 
 
-class PruningSpec(Strict):
-    """Whether trials that look hopeless are ended early."""
-
-    name: Literal["none", "median", "power_law"] = "none"
-    metric: NonEmpty | None = None
-    """The reported metric to judge by; default: the objective's name."""
-    direction: Direction | None = None
-    """Of that metric; default: the objective's."""
-    warmup_steps: int = Field(default=0, ge=0)
-    """Nothing is pruned before this step."""
-    startup_trials: int = Field(default=5, ge=0)
-    """Nothing is pruned before so many trials ended."""
-    horizon: int | None = Field(default=None, ge=1)
-    """power_law: the step at which the forecast is read; default: the furthest step seen."""
-
-
 class BudgetSpec(Strict):
     """What the study may use; no limit where nothing is said."""
 
@@ -240,7 +225,7 @@ class ProposerSpec(Strict):
     """What suggests the next trial."""
 
     name: NonEmpty = "random"
-    """grid or random."""
+    """grid, random, sobol, tpe, gp, cmaes or nsga2."""
     options: dict[str, object] = Field(default_factory=dict)
 
 

@@ -6,6 +6,7 @@ from controller.decisions.retries import decide_retry
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
 from evaluator.collector import CollectedTree, CollectLimits, Refused, collect
+from evaluator.pruning import REASONS
 from inner_trials import contract
 from ledger import entries as e
 from ledger.errors import Conflict, NotFound
@@ -54,7 +55,9 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     if exited is None:
         raise ValueError(f"{attempt.id} is exited without an exit")
     if _was_stopped(ctx, attempt, exited):
-        reason = attempt.stop_asked or Reason.PRUNED_MEDIAN
+        reason = attempt.stop_asked or REASONS.get(
+            ctx.view.spec.pruning.name, Reason.PRUNED_MEDIAN
+        )
         ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, "stopped as asked")
         ctx.end_trial(trial, TrialState.PRUNED, reason, _pruned_at(trial))
         return
@@ -145,7 +148,8 @@ def fail_attempt(
     ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt, reason: Reason, detail: str
 ) -> None:
     """End an attempt that brought nothing; retry it or fail its trial by whose fault it was."""
-    lost = reason in (Reason.ATTEMPT_LOST, Reason.HOST_GONE)
+    never_ended = attempt.state is AttemptState.LAUNCHING
+    lost = never_ended or reason in (Reason.ATTEMPT_LOST, Reason.HOST_GONE)
     ctx.end_attempt(attempt, AttemptState.LOST if lost else AttemptState.REJECTED, reason, detail)
     retry = decide_retry(
         reason, trial.failures, ctx.view.spec.retries, seed=trial.seed, kind=trial.kind

@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView
 from evaluator.objective import is_better
-from evaluator.pruning import pack_curve
+from evaluator.pruning import Curve, OtherCurve, pack_curve
 from ledger.projection import printable
 from ledger.records import Resource, Split, TrialKind
 from ledger.search import DETAIL_CHARS, FinishedTrial
@@ -72,8 +72,21 @@ def end_trial(
     if complete and reason is not Reason.DUPLICATE:
         view.durations.append(trial.wall_s)
         _note_answer(view, trial, value)
-        if trial.curve:
-            view.curves.append(pack_curve(trial.curve))
+    if trial.curve and reason is not Reason.DUPLICATE:
+        file_curve(view, trial.kind, trial.number, state, trial.curve)
+
+
+def file_curve(
+    view: StudyView, kind: TrialKind, number: int, state: TrialState, curve: Curve
+) -> None:
+    """Keep an ended trial's curve for those that later ones are compared with."""
+    if state not in (TrialState.COMPLETE, TrialState.PRUNED):
+        return
+    packed, is_complete = pack_curve(curve), state is TrialState.COMPLETE
+    if is_complete:
+        view.curves.append(packed)
+    if kind is TrialKind.SEARCH:
+        view.other_curves.append(OtherCurve(number, packed, is_complete=is_complete))
 
 
 def note_best(view: StudyView, value: float) -> None:

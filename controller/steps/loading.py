@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.spec.loading import parse_study
 from controller.spec.space import baseline_params
-from controller.steps.fold_endings import note_best
+from controller.steps.fold_endings import file_curve, note_best
 from controller.steps.view import (
     DURATIONS_KEPT,
     Known,
@@ -16,7 +16,6 @@ from controller.steps.view import (
     StudyView,
     needs_scores,
 )
-from evaluator.pruning import pack_curve
 from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
@@ -31,6 +30,7 @@ from ledger.records import (
     Json,
     Split,
     Trial,
+    TrialKind,
 )
 from ledger.search import FinishedTrial
 from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
@@ -66,9 +66,22 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     _load_answers(view)
     _load_incumbent(session, view)
     _load_live(session, view, state)
-    live = set(view.live)
-    view.curves = [pack_curve(c) for trial_id, c in state.curves.items() if trial_id not in live]
+    _load_curves(view, state)
     return view
+
+
+def _load_curves(view: StudyView, state: LiveState) -> None:
+    """File the curves of ended trials as if they had just ended: baselines, then search trials in
+    the order of finishing, then replays."""
+    curves = {number_of(trial_id): curve for trial_id, curve in state.curves.items()}
+    ended = [
+        *((t.number, t.kind, t.state) for t in state.baselines),
+        *((t.number, TrialKind.SEARCH, t.state) for t in state.finished),
+        *((t.number, t.kind, t.state) for t in state.replays),
+    ]
+    for number, kind, trial_state in ended:
+        if number in curves:
+            file_curve(view, kind, number, trial_state, curves[number])
 
 
 def _load_measured(view: StudyView, state: LiveState) -> None:

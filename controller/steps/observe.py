@@ -5,7 +5,7 @@ from typing import Final
 from controller.steps.context import StepContext
 from controller.steps.requests import record_requests
 from controller.steps.view import LiveAttempt, LiveTrial
-from evaluator.pruning import CURVE_POINTS, decide_pruning, thin_curve
+from evaluator.pruning import CURVE_POINTS, OtherCurve, decide_pruning, pack_curve, thin_curve
 from ledger import entries as e
 from ledger.digests import sha256_hex, values_json
 from ledger.records import AttemptKind, IntermediateValue, TrialKind
@@ -104,15 +104,25 @@ def _prune(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial, handle: str
     spec = ctx.view.spec
     if attempt.stop_asked is not None or trial.kind is not TrialKind.SEARCH or not trial.curve:
         return
+    settings = spec.pruning.settings()
     reason = decide_pruning(
-        spec.pruning.name,
+        settings,
         curve=trial.curve,
         finished=ctx.view.curves,
         direction=spec.pruning.direction or spec.objective.direction,
-        warmup_steps=spec.pruning.warmup_steps,
-        startup_trials=spec.pruning.startup_trials,
-        horizon=spec.pruning.horizon,
+        others=_others(ctx, trial) if settings.compares_all else (),
+        number=trial.number,
     )
     if reason is not None:
         attempt.stop_asked = reason
         ctx.target_of(attempt).request_stop(handle)
+
+
+def _others(ctx: StepContext, trial: LiveTrial) -> list[OtherCurve]:
+    """What every other search trial has come to by now."""
+    running = (
+        OtherCurve(other.number, pack_curve(other.curve), is_complete=False)
+        for other in ctx.view.live.values()
+        if other is not trial and other.kind is TrialKind.SEARCH and other.curve
+    )
+    return [*ctx.view.other_curves, *running]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.spec.study import StudySpec
-from evaluator.pruning import PackedCurve
+from evaluator.pruning import OtherCurve, PackedCurve
 from ledger import entries as e
 from ledger.records import (
     AttemptKind,
@@ -179,6 +179,9 @@ class StudyView:
     replays: dict[str, list[Measured]] = field(default_factory=dict)
     families: dict[str, Family] = field(default_factory=dict)
     curves: list[PackedCurve] = field(default_factory=list)
+    """Of trials that ran to their end, in the order of finishing."""
+    other_curves: list[OtherCurve] = field(default_factory=list)
+    """Of search trials that ran to their end or were pruned, in the order of finishing."""
     next_number: int = 0
     next_search: int = 0
     finish_seq: int = 0

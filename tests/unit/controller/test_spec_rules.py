@@ -230,6 +230,29 @@ SECTIONS: list[tuple[dict[str, object], str]] = [
         changed(COMMAND, pruning__name="mediann"),
         'pruning.name: "mediann": no such value; write median instead',
     ),
+    (
+        changed(COMMAND, pruning__name="asha", pruning__patience=3),
+        "pruning.patience: 3: pruner asha does not read it; "
+        "remove it, or write pruning.name: patient",
+    ),
+    (
+        changed(COMMAND, pruning__name="patient"),
+        "pruning.patience: a patient pruner has to know for how long; write a number of steps",
+    ),
+    (
+        changed(COMMAND, pruning__name="threshold"),
+        "pruning: a threshold needs a bound; write pruning.lower, pruning.upper or both",
+    ),
+    (
+        changed(COMMAND, pruning__name="threshold", pruning__lower=2.0, pruning__upper=1.0),
+        "pruning.lower: 2.0: it is not below pruning.upper (1), so every value is out of bounds; "
+        "write a lower number",
+    ),
+    (
+        changed(COMMAND, pruning__name="hyperband", pruning__min_resource=9, pruning__horizon=9),
+        "pruning.min_resource: 9: the first rung is not before pruning.horizon (9), "
+        "where trials end; write a smaller number",
+    ),
     # metrics
     (
         changed(COMMAND, objective__metric="scor"),

@@ -1,0 +1,161 @@
+"""Pruners of Optuna's over trials made up from curves: ASHA, Hyperband, and the signed-rank test.
+
+Optuna notes in a trial's attributes which rungs it has passed, and with what value. Here they
+are worked out from the curves each time, so that nothing has to be kept.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import optuna
+from optuna.pruners import BasePruner, SuccessiveHalvingPruner, WilcoxonPruner
+from optuna.storages import InMemoryStorage
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from evaluator.pruning_curves import OtherCurve, PackedCurve, unpack
+from evaluator.pruning_rungs import Rungs, passed_rungs
+from ledger.records import Direction
+
+COMPETITORS: Final = 512
+"""Rungs are competed for by so many latest trials."""
+FEWEST_PAIRS: Final = 6
+"""Nothing is found from fewer steps in common."""
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+class _Shown(InMemoryStorage):  # type: ignore[misc]  # Optuna's types are not followed
+    """Shows a pruner the trials it is given; what it notes about them is dropped."""
+
+    def __init__(self, trials: Sequence[FrozenTrial]) -> None:
+        super().__init__()
+        self._shown = trials
+
+    def get_all_trials(
+        self,
+        study_id: int,
+        deepcopy: bool = True,  # noqa: FBT001, FBT002 - Optuna's signature
+        states: object = None,
+    ) -> list[FrozenTrial]:
+        if states is None:
+            return list(self._shown)
+        return [trial for trial in self._shown if trial.state in states]  # type: ignore[operator]
+
+    def get_best_trial(self, study_id: int) -> FrozenTrial:
+        complete = [trial for trial in self._shown if trial.state is TrialState.COMPLETE]
+        if not complete:
+            raise ValueError("no trial is complete")
+        return max(complete, key=lambda trial: trial.values[0])
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: object) -> None:
+        return
+
+
+def _prunes(pruner: BasePruner, trials: Sequence[FrozenTrial], trial: FrozenTrial) -> bool:
+    study: Study = optuna.create_study(
+        storage=_Shown(trials), study_name="arl", direction="maximize", pruner=pruner
+    )
+    return bool(pruner.prune(study, trial))
+
+
+def _trial(
+    number: int,
+    state: TrialState,
+    points: Iterable[tuple[float, float]],
+    *,
+    value: float | None = None,
+    rungs: Mapping[str, float] | None = None,
+) -> FrozenTrial:
+    return FrozenTrial(
+        number=number,
+        trial_id=number,
+        state=state,
+        value=value,
+        datetime_start=None,
+        datetime_complete=None,
+        params={},
+        distributions={},
+        user_attrs={},
+        system_attrs=dict(rungs or {}),
+        intermediate_values={int(step): value for step, value in points},
+    )
+
+
+# --- rungs ---------------------------------------------------------------------------------------
+
+
+def misses_rung(
+    curve: Sequence[tuple[int, float]],
+    others: Sequence[OtherCurve],
+    direction: Direction,
+    *,
+    rungs: Rungs,
+    bracket: int = 0,
+) -> bool:
+    """Whether the trial has just reached a rung and is not among the best 1 / factor of all that
+    have (ASHA: Li et al., 2020). `curve` is higher where better.
+
+    Between rungs nothing is decided: a trial is judged once at each, by what it and the others
+    first reported at or after it.
+    """
+    steps = rungs.steps(bracket)
+    own = passed_rungs(curve[:-1], steps)
+    latest = curve[-1][0]
+    if latest <= max((step for step, _ in curve[:-1]), default=-1):
+        return False
+    if sum(step <= latest for step in steps) == len(own):
+        return False
+    trials = [
+        _trial(
+            place, TrialState.COMPLETE, (), rungs=passed_rungs(unpack(o.packed, direction), steps)
+        )
+        for place, o in enumerate(others[-COMPETITORS:])
+    ]
+    pruner = SuccessiveHalvingPruner(
+        min_resource=rungs.first,
+        reduction_factor=rungs.factor,
+        min_early_stopping_rate=bracket,
+    )
+    trial = _trial(len(trials), TrialState.RUNNING, curve, rungs=own)
+    return _prunes(pruner, [*trials, trial], trial)
+
+
+def misses_bracket_rung(
+    curve: Sequence[tuple[int, float]],
+    others: Sequence[OtherCurve],
+    direction: Direction,
+    *,
+    rungs: Rungs,
+    number: int,
+) -> bool:
+    """The same among the trials of its Hyperband bracket."""
+    bracket = rungs.bracket_of(number)
+    rivals = [other for other in others if rungs.bracket_of(other.number) == bracket]
+    return misses_rung(curve, rivals, direction, rungs=rungs, bracket=bracket)
+
+
+# --- signed-rank test ----------------------------------------------------------------------------
+
+
+def fails_wilcoxon(
+    curve: Sequence[tuple[int, float]],
+    finished: Sequence[PackedCurve],
+    direction: Direction,
+    *,
+    p_threshold: float,
+) -> bool:
+    """Whether a signed-rank test finds the trial worse than the one with the best mean, step by
+    step: for reports that are items of one kind, like folds or problems, in the same order."""
+    trials = []
+    for place, packed in enumerate(finished[-COMPETITORS:]):
+        points = unpack(packed, direction)
+        mean = math.fsum(value for _, value in points) / len(points)
+        trials.append(_trial(place, TrialState.COMPLETE, points, value=mean))
+    trial = _trial(len(trials), TrialState.RUNNING, curve)
+    with warnings.catch_warnings():  # that it is experimental, and that steps are missing
+        warnings.simplefilter("ignore")
+        pruner = WilcoxonPruner(p_threshold=p_threshold, n_startup_steps=FEWEST_PAIRS)
+        return _prunes(pruner, [*trials, trial], trial)
