@@ -10,10 +10,12 @@ from dataclasses import replace
 from controller.decisions.budgets import attempt_timeout_s
 from controller.decisions.slots import Request
 from controller.steps import attempt_specs
+from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
+from controller.steps.ending import fail_study
 from controller.steps.view import LiveAttempt, LiveTrial
 from ledger import entries as e
-from ledger.errors import BudgetExceeded
+from ledger.errors import BudgetExceeded, InvalidInput
 from ledger.records import AttemptKind, Resource, Split
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from targets.protocol import AttemptSpec
@@ -30,8 +32,12 @@ def start(ctx: StepContext) -> None:
 
 def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
     spec = replace(_spec_of(ctx, attempt), launch_by=ctx.lease_until)
-    handle = ctx.target_of(attempt).launch(spec)
     trial = ctx.view.live.get(attempt.trial_id or "")
+    try:
+        handle = ctx.target_of(attempt).launch(spec)
+    except InvalidInput as error:  # its target will never take it as it is
+        _refuse(ctx, attempt, trial, str(error))
+        return
     ctx.add(
         e.AttemptStarted(
             attempt_id=attempt.id,
@@ -42,6 +48,13 @@ def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
         urgent=False,
     )
     ctx.news.add(handle)
+
+
+def _refuse(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None, detail: str) -> None:
+    if trial is None:
+        fail_study(ctx, Reason.LAUNCH_FAILED, detail)
+    else:
+        fail_attempt(ctx, trial, attempt, Reason.LAUNCH_FAILED, detail)
 
 
 def _spec_of(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:

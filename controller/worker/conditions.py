@@ -1,8 +1,15 @@
 """Conditions that hold a study by themselves until they clear."""
 
+import math
 from dataclasses import dataclass
+from typing import Final
 
 from ledger.states import Reason
+
+CONDITION_EVERY_S: Final = 2.0
+LONGEST_HOLD_S: Final = 16.0
+SOON_S: Final = 10.0
+"""A condition that comes back within this time had not really cleared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +18,24 @@ class Condition:
 
     reason: Reason
     detail: str
+
+
+@dataclass(slots=True)
+class Pace:
+    """How soon a held study is tried again: later each time the condition comes right back,
+    since each pause and its end are two entries."""
+
+    _held_s: float = CONDITION_EVERY_S
+    _cleared_at: float = -math.inf
+
+    def next_look(self, now: float) -> float:
+        """When to look again at a condition that was just met."""
+        again = now - self._cleared_at < SOON_S
+        self._held_s = min(2 * self._held_s, LONGEST_HOLD_S) if again else CONDITION_EVERY_S
+        return now + self._held_s
+
+    def clear(self, now: float) -> None:
+        self._cleared_at = now
 
 
 def low_disk(free_bytes: int, watermark_bytes: int) -> Condition:

@@ -13,7 +13,7 @@ from controller.steps.loading import load_view
 from controller.steps.prepare import begin
 from controller.steps.view import StudyView
 from controller.wiring import Service
-from controller.worker.conditions import Condition, low_disk
+from controller.worker.conditions import CONDITION_EVERY_S, Condition, Pace, low_disk
 from evaluator.bundle import Bundle, load_bundle
 from ledger import entries as e
 from ledger import reads, writes
@@ -35,7 +35,6 @@ log = logging.getLogger("arl.worker")
 NOTES_WAIT_S: Final = 0.05
 """Progress notes (started, values) may wait this long for a decision to share their commit."""
 COMMANDS_EVERY_S: Final = 0.2
-CONDITION_EVERY_S: Final = 2.0
 
 
 class StudyDriver:
@@ -49,11 +48,12 @@ class StudyDriver:
         self._capacity = capacity
         self._ctx = self._load()
         self.lease_until = math.inf
-        """Monotonic; the worker sets it whenever it claims or renews the lease."""
+        """Monotonic; set by the worker whenever it claims or renews the lease."""
         self._owed: list[Callable[[], None]] = []
         self._notes_since: float | None = None
         self._commands_at = 0.0
         self._condition_at = 0.0
+        self._pace = Pace()
 
     @property
     def view(self) -> StudyView:
@@ -259,6 +259,7 @@ class StudyDriver:
         if ctx.disk_is_low:
             return
         self.condition = None
+        self._pace.clear(now)
         if study.paused_by is PausedBy.CONDITION and study.paused_from is not None:
             ctx.move(study.paused_from, detail="the condition has cleared")
 
@@ -267,7 +268,7 @@ class StudyDriver:
         full = isinstance(error, DiskFull)
         reason = Reason.DISK_FULL if full else Reason.TARGET_UNAVAILABLE
         self.reload()
-        self._condition_at = self._ctx.clock.monotonic() + CONDITION_EVERY_S
+        self._condition_at = self._pace.next_look(self._ctx.clock.monotonic())
         try:
             self._pause(Condition(reason, str(error)))
             self.commit()

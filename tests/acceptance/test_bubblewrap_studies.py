@@ -14,7 +14,7 @@ from ledger.states import FamilyState, Reason, StudyState
 from targets.bubblewrap import BubblewrapTarget
 from targets.protocol import Program
 from tests.acceptance.shell_study import drive, open_service, submit, target_named
-from tests.target_runs import attempt, end_supervisor, require_bubblewrap
+from tests.target_runs import attempt, end_supervisor, require_bubblewrap, wait_until
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -44,7 +44,8 @@ def test_a_sandboxed_study_runs_from_submitted_to_promoted(tmp_path: Path) -> No
     assert [family.state for family in families] == [FamilyState.PROMOTED]
     assert trial is not None
     assert {attempt.target for attempt in trial.attempts} == {"bubblewrap"}
-    assert target_named(service, "bubblewrap").list_owned(service.ledger.id) == []
+    target = target_named(service, "bubblewrap")
+    wait_until(lambda: not target.list_owned(service.ledger.id), "the last attempt is released")
     service.close()
     end_supervisors(tmp_path)
 

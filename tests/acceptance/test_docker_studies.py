@@ -41,7 +41,8 @@ def test_a_contained_study_runs_from_submitted_to_promoted_and_leaves_no_contain
     assert [family.state for family in families] == [FamilyState.PROMOTED]
     assert trial is not None
     assert {attempt.target for attempt in trial.attempts} == {"docker"}
-    assert target_named(service, "docker").list_owned(service.ledger.id) == []
+    target = target_named(service, "docker")
+    wait_until(lambda: not target.list_owned(service.ledger.id), "the last attempt is released")
     wait_until(lambda: names_of(docker_engine) == [], "every container is removed", 60.0)
     service.close()
 
