@@ -85,7 +85,9 @@ def islands(history: History, options: LLMDiffOptions) -> dict[str, int]:
     """The island of each candidate: its parent's, but that of its turn for a child of the
     baseline and for one that was made when islands met."""
     # Numbers of trials count the baselines too; places among the search trials do not.
-    numbers = sorted(trial.number for trial in (*history.finished, *history.pending))
+    numbers = sorted(
+        [trial.number for trial in history.finished] + [trial.number for trial in history.pending]
+    )
     turns = {number: turn for turn, number in enumerate(numbers)}
     found: dict[str, int] = {}
     for trial in sorted(history.finished, key=lambda t: t.number):
