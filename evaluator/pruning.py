@@ -9,7 +9,7 @@ import math
 import statistics as plain
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from evaluator.objective import as_maximized
 from evaluator.pruning_curves import (
@@ -24,6 +24,7 @@ from evaluator.pruning_curves import (
     unpack,
 )
 from evaluator.pruning_forecast import COMPARED_CURVES, allowance_for, is_beyond_hope
+from evaluator.pruning_names import MODULES, REASONS, Margin, PrunerName, WrappedName
 from evaluator.pruning_rungs import Rungs
 from ledger.records import Direction
 from ledger.states import Reason
@@ -45,41 +46,8 @@ __all__ = [
     "thin_curve",
 ]
 
-WrappedName: TypeAlias = Literal[
-    "median", "percentile", "asha", "hyperband", "threshold", "wilcoxon", "power_law"
-]
-PrunerName: TypeAlias = Literal[
-    "none",
-    "median",
-    "percentile",
-    "asha",
-    "hyperband",
-    "threshold",
-    "patient",
-    "wilcoxon",
-    "power_law",
-]
-
-Margin: TypeAlias = Literal["measured", "none"]
-
-REASONS: Final[Mapping[PrunerName, Reason]] = {
-    "median": Reason.PRUNED_MEDIAN,
-    "percentile": Reason.PRUNED_PERCENTILE,
-    "asha": Reason.PRUNED_ASHA,
-    "hyperband": Reason.PRUNED_HYPERBAND,
-    "threshold": Reason.PRUNED_THRESHOLD,
-    "patient": Reason.PRUNED_PATIENT,
-    "wilcoxon": Reason.PRUNED_WILCOXON,
-    "power_law": Reason.PRUNED_FORECAST,
-}
 _COMPARES_NOW: Final = frozenset({"median", "percentile", "asha", "hyperband", "wilcoxon"})
 """Pruners that compare what trials show now; they spare what may still win."""
-MODULES: Final[Mapping[PrunerName, tuple[str, ...]]] = {
-    "asha": ("optuna",),
-    "hyperband": ("optuna",),
-    "wilcoxon": ("optuna", "scipy"),
-}
-"""What pruners import that not every installation has; `pip install 'arl[optuna]'` brings it."""
 _ONLY_ITSELF: Final = frozenset({"threshold", "patient"})
 """Pruners that compare a trial with no other one."""
 _FIRST_RUNG_SHARE: Final = 9

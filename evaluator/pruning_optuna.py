@@ -6,8 +6,8 @@ are worked out from the curves each time, so that nothing has to be kept.
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final, cast
 
 import optuna
 from optuna.pruners import BasePruner, SuccessiveHalvingPruner, WilcoxonPruner
@@ -42,7 +42,8 @@ class _Shown(InMemoryStorage):  # type: ignore[misc]  # Optuna's types are not f
     ) -> list[FrozenTrial]:
         if states is None:
             return list(self._shown)
-        return [trial for trial in self._shown if trial.state in states]  # type: ignore[operator]
+        chosen = cast("Container[object]", states)
+        return [trial for trial in self._shown if trial.state in chosen]
 
     def get_best_trial(self, study_id: int) -> FrozenTrial:
         complete = [trial for trial in self._shown if trial.state is TrialState.COMPLETE]

@@ -8,9 +8,9 @@ space is known.
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, cast
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
@@ -224,7 +224,8 @@ class _ShownTrials(InMemoryStorage):  # type: ignore[misc]  # Optuna's types are
     ) -> list[FrozenTrial]:
         if states is None:
             return list(self._shown)
-        return [trial for trial in self._shown if trial.state in states]  # type: ignore[operator]
+        chosen = cast("Container[object]", states)
+        return [trial for trial in self._shown if trial.state in chosen]
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: object) -> None:
         return

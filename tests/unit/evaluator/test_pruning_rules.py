@@ -284,7 +284,8 @@ def test_optuna_is_not_imported_by_pruners_that_do_without() -> None:
         " direction=D.MAXIMIZE)\n"
         "assert not {'optuna', 'numpy', 'scipy'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ})
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ}, check=False)
+    assert done.returncode == 0
 
 
 def test_the_margin_keeps_winners_that_a_bare_median_loses() -> None:
