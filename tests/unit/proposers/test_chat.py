@@ -243,7 +243,7 @@ def test_an_endpoint_that_rests_is_not_asked_and_then_once(chats: list[Chat]) ->
         assert len(ask(chat).calls) == 3
 
 
-def test_nobody_listens(chats: list[Chat]) -> None:
+def test_an_endpoint_where_nobody_listens_is_unreachable(chats: list[Chat]) -> None:
     with m.model_endpoint(m.in_turn(m.says("x"))) as endpoint:
         url = endpoint.url
     chat = Chat(options(url), no_secret)
