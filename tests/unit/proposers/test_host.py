@@ -82,7 +82,7 @@ def test_an_interrupt_is_not_swallowed() -> None:
 
 
 def test_an_unknown_proposer_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="'dice' is not known; write one of .*grid.*random"):
+    with pytest.raises(UnknownName, match=r"'dice' is not known; write one of .*grid.*random"):
         find_proposer("dice")
 
 
