@@ -25,6 +25,10 @@ KILL_AFTER_BUDGETS = 3
 """A group that takes this many budgets is stopped; one over a single budget is only marked."""
 GRACE_S = 30.0
 """From SIGTERM to SIGKILL for what a stopped group started."""
+TESTS_FAILED = 1
+"""pytest's exit code when some did."""
+TRIED_AGAIN = 5
+"""So many failed tests of a group are run once more; more than that are no accident."""
 NO_TESTS = 5
 """pytest's exit code when it collected nothing."""
 
@@ -200,7 +204,8 @@ def pytest_argv(group: Group, report: Path, extra: Sequence[str], *, slow: bool)
     marker = f"({group.marker}) and not gpu" + ("" if slow else " and not slow")
     paths = [path for path in group.paths if (ROOT / path).exists()]
     argv = [PYTHON, "-m", "pytest", "-q", "-rfEs", "--durations=3", "--durations-min=5"]
-    return [*group.wrapper, *argv, f"--junitxml={report}", "-m", marker, *extra, *paths]
+    cache = f"--override-ini=cache_dir={report.parent / 'cache'}"
+    return [*group.wrapper, *argv, f"--junitxml={report}", cache, "-m", marker, *extra, *paths]
 
 
 def run_pytest(group: Group, extra: Sequence[str], *, slow: bool) -> Outcome:
@@ -214,6 +219,8 @@ def run_pytest(group: Group, extra: Sequence[str], *, slow: bool) -> Outcome:
         outcome = Outcome(group, "passed" if code == 0 else "failed")
         if report.exists():
             read_counts(report, outcome)
+        if code == TESTS_FAILED and 0 < outcome.failed <= TRIED_AGAIN:
+            code = try_again(group, argv, outcome, report)
     if code is None:
         outcome.note = "stopped: far over its time budget"
     elif code == NO_TESTS:
@@ -223,6 +230,22 @@ def run_pytest(group: Group, extra: Sequence[str], *, slow: bool) -> Outcome:
     if outcome.status == "failed":
         outcome.failed = max(1, outcome.failed)
     return outcome
+
+
+def try_again(group: Group, argv: Sequence[str], outcome: Outcome, report: Path) -> int | None:
+    """Run the few tests that failed once more: what passes then is unsteady, which the summary
+    says; what fails again has failed."""
+    first = outcome.failed
+    report.unlink()
+    again = Outcome(group, "failed")
+    code = execute([*argv, "--last-failed"], group.budget_s * KILL_AFTER_BUDGETS)
+    if report.exists():
+        read_counts(report, again)
+    if code == 0 and again.passed >= first:
+        outcome.status, outcome.failed = "passed", 0
+        outcome.passed += first
+        outcome.note = f"UNSTEADY: {first} passed only on the second try"
+    return code
 
 
 def read_counts(report: Path, outcome: Outcome) -> None:
