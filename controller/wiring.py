@@ -17,7 +17,7 @@ from controller.spec.study import StudySpec, TargetSpec
 from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
-from ledger.errors import ArlError, Conflict
+from ledger.errors import ArlError, Conflict, TargetUnavailable
 from ledger.search import Proposals
 from proposers.protocol import Closable, Proposer
 from proposers.registry import Setup, build_proposer, read_options
@@ -30,6 +30,9 @@ log = logging.getLogger("arl.wiring")
 END_PATIENCE_S: Final = 15.0
 """How long a killed attempt may take to be gone before its files are left for later."""
 END_CHECK_S: Final = 0.05
+AWAY_TRIES: Final = 3
+AWAY_S: Final = 0.5
+"""A target that does not answer is asked again so often, that much later each time."""
 PROPOSING_THREADS: Final = 8
 """Studies whose slow proposers think at the same time."""
 
@@ -53,7 +56,7 @@ class Cleaner:
 
 def _release(target: Target, handle: str) -> None:
     """Delete an attempt's files; one that was just killed may need a moment to be gone."""
-    patience_s = END_PATIENCE_S
+    patience_s, tries_left = END_PATIENCE_S, AWAY_TRIES
     while True:
         try:
             target.release(handle)
@@ -63,6 +66,12 @@ def _release(target: Target, handle: str) -> None:
                 return
             time.sleep(END_CHECK_S)
             patience_s -= END_CHECK_S
+        except TargetUnavailable as error:
+            tries_left -= 1
+            if not tries_left:
+                log.warning("attempt %s is not cleaned up yet: %s", handle, error)
+                return
+            time.sleep(AWAY_S)
         except ArlError as error:
             log.warning("attempt %s is not cleaned up yet: %s", handle, error)
             return

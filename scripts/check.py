@@ -145,15 +145,15 @@ GROUPS = (
     plain("architecture", budget_s=30),
     plain("unit", budget_s=90),
     plain("contract", budget_s=120),
-    plain("integration", budget_s=180),
+    plain("integration", budget_s=420),
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=400),
     served("train", 240, missing_training),
     served("bubblewrap", 120, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),
     served("docker", 420, missing_docker, wrapper=(ENGINE,)),
-    served("ray", 120, missing_ray),
-    served("egress", 60, missing_egress),
+    served("ray", 300, missing_ray),
+    served("egress", 180, missing_egress),
 )
 
 

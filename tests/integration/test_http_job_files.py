@@ -127,6 +127,7 @@ def test_a_tree_that_is_none_starts_nothing(client: JobClient, tmp_path: Path) -
             client.ask("PUT", f"/v1/attempts/{spec.name}", AttemptState, content=attempt_doc(spec))
 
 
+@pytest.mark.slow
 def test_a_fetch_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) -> None:
     data = os.urandom(3 * MIB)
     digest = hashlib.sha256(data).hexdigest()

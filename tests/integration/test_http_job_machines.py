@@ -148,6 +148,7 @@ def test_a_machine_in_use_is_not_deleted_on_the_condition_that_it_is_idle(
     wait_until(lambda: not listed(target), "it is gone", patience_s=60.0)
 
 
+@pytest.mark.slow
 def test_the_service_removes_idle_machines_by_itself(server: JobServer, tmp_path: Path) -> None:
     target = http_target(tmp_path, server.url, machine={**MACHINE, "idle_s": 2.0})
     try:
@@ -162,6 +163,7 @@ def test_the_service_removes_idle_machines_by_itself(server: JobServer, tmp_path
     assert list((server.root / "machines").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_service_removes_machines_of_a_ledger_that_is_never_heard_of_again(
     server: JobServer, tmp_path: Path
 ) -> None:
@@ -299,6 +301,7 @@ def test_leaked_machines_are_removed_when_a_controller_starts(tmp_path: Path) ->
     assert set(deleted) == {("/v1/machines/idle", "900.0"), ("/v1/machines/broken", "0")}
 
 
+@pytest.mark.slow
 def test_a_study_on_machines_completes_and_leaves_none(
     server: JobServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

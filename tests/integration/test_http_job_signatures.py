@@ -189,7 +189,16 @@ def test_a_client_whose_clock_is_wrong_follows_the_services(
         target.close()
 
 
-@pytest.mark.parametrize("fault", ["tampered", "other_answer", "truncated", "html", "redirect"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "tampered",
+        *(
+            pytest.param(fault, marks=pytest.mark.slow)
+            for fault in ("other_answer", "truncated", "html", "redirect")
+        ),
+    ],
+)
 def test_an_answer_that_is_not_signed_for_this_request_is_never_believed(
     server: JobServer, tmp_path: Path, fault: str
 ) -> None:

@@ -66,7 +66,9 @@ def test_a_study_trains_over_http_and_evaluates_in_the_sandbox_of_this_machine(
     service.close()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_a_flapping_network_loses_no_trial_and_doubles_none(
     server: JobServer, home: Path, tmp_path: Path, seed: int
 ) -> None:
@@ -101,7 +103,13 @@ def without_ids(rows: list[Any]) -> list[Any]:
     return [row[:-1] if isinstance(row, list) else row for row in rows]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+OFTEN = ("tampered", "truncated", "error_500", "reset_in_body")
+"""Tried by every run; the others take their time-outs, and are slow."""
+
+
+@pytest.mark.parametrize(
+    "fault", [f if f in OFTEN else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS]
+)
 def test_every_fault_by_itself_is_survived(server: JobServer, home: Path, fault: str) -> None:
     service = open_service(home)
     proxy = FlappingProxy(server.url, seed=7, rate=0.25, faults=(fault,))
