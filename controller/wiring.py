@@ -32,7 +32,7 @@ END_PATIENCE_S: Final = 15.0
 END_CHECK_S: Final = 0.05
 AWAY_TRIES: Final = 3
 AWAY_S: Final = 0.5
-"""A target that does not answer is asked again so often, that much later each time."""
+"""A target that does not answer is asked again so often, so many seconds apart."""
 PROPOSING_THREADS: Final = 8
 """Studies whose slow proposers think at the same time."""
 
