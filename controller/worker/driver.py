@@ -20,6 +20,7 @@ from ledger import reads, writes
 from ledger.errors import (
     ArtifactCorrupt,
     BundleChanged,
+    Conflict,
     DiskFull,
     NotFound,
     ProposerFailed,
@@ -78,8 +79,6 @@ class StudyDriver:
         """The context, for progress display; read only."""
         return self._ctx
 
-    # --- loading ---------------------------------------------------------------------------
-
     def _load(self) -> StepContext:
         service = self._service
         with service.ledger.read() as session:
@@ -131,8 +130,6 @@ class StudyDriver:
         self._ctx = self._load()
         self._notes_since = None
 
-    # --- one tick --------------------------------------------------------------------------
-
     def tick(self, news: set[str]) -> None:
         """Do everything that can be done now.
 
@@ -160,6 +157,9 @@ class StudyDriver:
             self._fail(Reason.PROPOSER_ERROR, str(error))
         except BundleChanged as error:
             self._fail(Reason.BUNDLE_CHANGED, str(error))
+        except Conflict as error:  # another study was faster: to promote, say
+            log.warning("study %s is read again: %s", self.study_id, error)
+            self.reload()
 
     def _take_steps(self) -> None:
         for step in STEPS[self.view.study.state]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.decisions import retries
-from controller.worker import driver
+from controller.worker import conditions, driver
 from tests.acceptance.lab import Lab
 
 
@@ -32,6 +32,7 @@ def lab(
     monkeypatch.setattr(retries, "FIRST_DELAY_S", 0.02)
     monkeypatch.setattr(driver, "COMMANDS_EVERY_S", 0.02)
     monkeypatch.setattr(driver, "CONDITION_EVERY_S", 0.1)
+    monkeypatch.setattr(conditions, "CONDITION_EVERY_S", 0.1)
     made = Lab(memory_path)
     yield made
     try:

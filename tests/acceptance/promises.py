@@ -81,9 +81,9 @@ def orphans(service: Service) -> Iterator[str]:
         for found in target.list_owned(service.ledger.id):
             yield f"O: attempt {found.name} is still there (running: {found.running})"
     for place in ("local/attempts", "artifacts/incoming"):
-        for name in sorted(os.listdir(home / place)):
+        for name in sorted(os.listdir(home / place)) if (home / place).is_dir() else ():
             yield f"O: {place}/{name} is left"
-    for name in sorted(os.listdir(home / "local/trash")):
+    for name in sorted(os.listdir(home / "local/trash")) if (home / "local").is_dir() else ():
         pid, _, rest = name.partition("-")  # a live process keeps bare directories there
         if str(process_start(pid)) != rest.partition("-")[0]:
             yield f"O: local/trash/{name} is left"

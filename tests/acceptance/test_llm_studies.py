@@ -221,5 +221,7 @@ def test_the_example_where_a_model_edits_the_program_runs_from_end_to_end(
         number = trials[-1]["number"]
         assert "+STEPS = 1800" in place.ok("show", f"last/{number}").out
         place.ok("verify")
-    assert [t["outcome"] for t in trials] == ["kept", "kept", "kept"]
+    outcomes = {t["outcome"] for t in trials}
+    assert "kept" in outcomes
+    assert outcomes <= {"kept", "discarded"}, "by how lucky their seeds are"
     assert "points.json" in endpoint.asked[0].prompt
