@@ -234,6 +234,10 @@ class RayTarget:
         self._news.forget(handle)
         self._gone_at.pop(handle, None)
 
+    def _has_ended(self, name: str) -> bool:
+        """Its actor may take a moment longer to leave than its record to be written."""
+        return self._shared.age_s(attempt_path(name, RECORD)) is not None
+
     def list_owned(self, owner: str) -> Sequence[Found]:
         """Also frees what the cluster, and this machine, still hold for attempts that were
         released, by this process or another."""
@@ -248,7 +252,7 @@ class RayTarget:
                 self._link.call("cancel", name=name)
         states = self._link.call("states", names=names)
         return [
-            Found(handle=name, name=name, running=state != "gone")
+            Found(handle=name, name=name, running=state != "gone" and not self._has_ended(name))
             for name, state in states.items()
         ]
 

@@ -61,6 +61,7 @@ def test_an_attempt_on_a_killed_node_is_lost_and_nothing_of_it_runs_on(
     spec = placed(REPORT % (1, 0.5) + ESCAPES + "echo up; sleep 300", {"doomed": 1})
     handle = target.launch(spec)
     wait_for_log(target, handle, "up")
+    wait_until(lambda: target.observe(handle, cursor="").values, "its report is seen", 10.0)
     assert [v.value for v in target.observe(handle, cursor="").values] == [0.5]
     pids = processes_of(handle)
     assert len(pids) >= 3
