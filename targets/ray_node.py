@@ -160,9 +160,9 @@ class NodeAttempt:
         self._sandbox = choose_sandbox(self._wanted, self._spec.program)
         for tree in {*self._spec.inputs.values(), *self._spec.answerer_inputs.values()}:
             cache.checkout(tree)
-        self._open_journal(home)
         self._target = node_target(self._sandbox, home, cache, self._node)
         start_guard(home, self._name, self._sandbox, self._storage)
+        self._open_journal(home)  # not before someone is there who deletes it
         if "kill" in self._asked:
             return Exit(cause=ExitCause.KILLED, code=None, detail="ended before it started")
         self._target.launch(_on_node(self._spec))
