@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,23 +159,29 @@ def test_a_service_that_is_away_pauses_the_study_which_goes_on_by_itself(
 ) -> None:
     service = open_service(home)
     study_id = submit_remote(service, home, server.url, sleep_s=1.0, budget={"trials": 2})
-    import threading
-
     server.kill()
-    timer = threading.Timer(9.0, server.start)
-    timer.start()
+
+    def start_once_paused() -> None:
+        wait_until(lambda: away_moves(service, study_id), "the study is paused", 60.0)
+        server.start()
+
+    starter = threading.Thread(target=start_once_paused)
+    starter.start()
     study = drive(service, study_id)
-    timer.join()
+    starter.join()
     assert study.state is StudyState.COMPLETED
-    moves = [
+    moves = away_moves(service, study_id)
+    assert "is away" in str(moves[0]["detail"])
+    assert broken(service, study_id, ran(home)) == []
+    service.close()
+
+
+def away_moves(service: Any, study_id: str) -> list[Any]:
+    return [
         facts
         for kind, facts in facts_of(service, study_id)
         if kind == "study_moved" and facts["reason"] == Reason.TARGET_UNAVAILABLE
     ]
-    assert moves
-    assert "is away" in str(moves[0]["detail"])
-    assert broken(service, study_id, ran(home)) == []
-    service.close()
 
 
 def facts_of(service: Any, study_id: str) -> list[tuple[str, Any]]:
