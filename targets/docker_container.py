@@ -86,7 +86,7 @@ class DockerTarget(LocalProcessTarget):
         try:
             return super().launch(spec)
         finally:
-            self._containment.forget(spec.name)
+            self._containment.forget()
 
     def observe(self, handle: str, *, cursor: str) -> Observation:
         """As the local target's. Raises TargetUnavailable or DiskFull while a program cannot be

@@ -5,6 +5,7 @@ import os
 import resource
 import secrets
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -61,15 +62,16 @@ class Containment(Sandbox):
         self._root = root
         self.open_ranges = open_ranges
         self._interpreters = {}
-        self._specs: dict[str, AttemptSpec] = {}
+        self._expected = threading.local()
+        """By thread: several may lay the same attempt out at once, of which one succeeds."""
 
     def expect(self, spec: AttemptSpec) -> None:
         """The attempt is about to be laid out. Raises InvalidInput."""
         _check_options(spec.options)
-        self._specs[spec.name] = spec
+        self._expected.spec = spec
 
-    def forget(self, name: str) -> None:
-        self._specs.pop(name, None)
+    def forget(self) -> None:
+        self._expected.spec = None
 
     def furnish(self, draft: str, *, is_answerer: bool) -> None:
         if is_answerer:
@@ -89,7 +91,8 @@ class Containment(Sandbox):
         return replace(located, argv=(*_SHELL, *located.argv))
 
     def enclose(self, found: dict[str, Any], side: Side, attempt: str) -> dict[str, Any]:
-        spec, limits = self._specs[attempt], side.limits
+        spec: AttemptSpec = self._expected.spec
+        limits = side.limits
         argv = tuple(found["argv"][len(_SHELL) :])
         environment = _environment(found["env"], side)
         name = answerer_name(attempt) if side.is_answerer else attempt

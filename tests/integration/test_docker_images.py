@@ -7,9 +7,10 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import docker
 import pytest
 
 from ledger.artifacts import ArtifactStore
@@ -172,9 +173,17 @@ def test_an_image_that_cannot_be_had_ends_as_missing(
             assert name in ended.exit.detail
 
 
+def remove_others(engine: Engine) -> None:
+    """What tests before these have left on their engine would hold its images."""
+    for name in names_of(engine):
+        with suppress(docker.errors.NotFound):
+            engine.client().api.remove_container(name, force=True)
+
+
 def test_an_image_that_somebody_removed_is_pulled_again(
     target: DockerTarget, docker_engine: Engine
 ) -> None:
+    remove_others(docker_engine)
     with registry(docker_engine, 5006) as name:
         for _ in range(2):
             assert run(target, in_image(name, "exit 0")).exit.cause is ExitCause.LAUNCH_FAILED
@@ -200,6 +209,7 @@ def test_a_pull_is_given_up_when_its_attempt_is_killed(
 def test_the_systems_image_is_made_again_when_somebody_removed_it(
     target: DockerTarget, docker_engine: Engine
 ) -> None:
+    remove_others(docker_engine)
     assert run(target, "exit 0").exit.code == 0
     wait_until(lambda: names_of(docker_engine) == [], "all are removed", 30.0)
     docker_engine.client().api.remove_image(system_image(), force=True)
