@@ -121,10 +121,10 @@ def test_the_program_finds_nothing_of_the_proxy_but_its_address(trier: Trier) ->
 
 def test_a_program_that_cannot_be_run_is_a_failed_launch(trier: Trier) -> None:
     program = shell("")
-    missing = type(program)(argv=("/arl/work/nowhere",), python=program.python)
+    missing = type(program)(argv=("/arl/home/nowhere",), python=program.python)
     ended = run(trier.target, missing, egress=HOSTS)
     assert ended.exit.cause is ExitCause.LAUNCH_FAILED
-    assert "/arl/work/nowhere" in ended.exit.detail
+    assert "/arl/home/nowhere" in ended.exit.detail
 
 
 def test_a_deadline_asks_the_program_to_leave_as_without_a_proxy(trier: Trier) -> None:
