@@ -15,6 +15,7 @@ import pytest
 
 from controller.cli.documents import study_document
 from controller.steps import attempt_specs, requests
+from controller.steps.requests import record_last_requests
 from controller.worker.loop import Callbacks
 from ledger import reads, writes
 from ledger.database import open_ledger
@@ -331,4 +332,35 @@ def test_a_study_with_hosts_is_refused_where_auto_finds_no_sandbox(
     service = shell_study.open_service(tmp_path)  # whose operator set ARL_TARGET=local
     with pytest.raises(InvalidInput, match="target local, which keeps no program from any host"):
         shell_study.submit(service, tmp_path, target={"egress": [f"{PUBLIC}:80"]})
+    service.close()
+
+
+def test_a_worker_whose_lease_is_over_ends_nothing_before_its_commit(
+    internet: Internet, tmp_path: Path
+) -> None:
+    service = shell_study.open_service(tmp_path, **OPENED)
+    study_id = shell_study.submit(
+        service,
+        tmp_path,
+        program={"kind": "command", "argv": ["/bin/sh", "-c", "sleep 60"]},
+        **TARGET,
+    )
+    still_runs: list[bool] = []
+
+    def wake_late_then_cancel(driver: Any) -> None:
+        ctx = driver.snapshot()
+        running = [a for a in driver.view.attempts() if a.state == "running" and a.kind == "train"]
+        if not running or still_runs:
+            return
+        lease_until, ctx.lease_until = ctx.lease_until, 0.0
+        record_last_requests(ctx, running[0])
+        ctx.lease_until = lease_until
+        seen = ctx.target_of(running[0]).observe(running[0].handle, cursor="")
+        still_runs.append(seen.exit is None)
+        with service.ledger.write() as session:
+            writes.insert_command(session, study_id, CommandVerb.CANCEL, {}, "operator")
+
+    study = shell_study.drive(service, study_id, Callbacks(on_tick=wake_late_then_cancel))
+    assert study.state is StudyState.CANCELLED
+    assert still_runs == [True]
     service.close()
