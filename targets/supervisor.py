@@ -4,39 +4,19 @@ Standard library only and small on purpose: it forks. It outlives its controller
 in memory that is not on disk too, and leaves by itself once it has neither clients nor attempts.
 """
 
-import errno
-import json
 import os
 import select
 import signal
 import socket
-import sys
 import time
-from typing import Any, Final
+from typing import Final
 
 from targets import layout, linux, recovery, subreaper
+from targets.client_sockets import Clients, Message, Refused
 from targets.report_watch import ReportWatch
 from targets.subreapers import Subreaper, Subreapers
 
 IDLE_S: Final = 10.0
-_MESSAGE_BYTES: Final = 1024 * 1024
-
-Message = dict[str, Any]
-
-
-class Client:
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.received = b""
-        self.subscribed = False
-
-
-class Refused(Exception):
-    """A request that cannot be met: a code the client knows, and a sentence."""
-
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.code = code
 
 
 class Supervisor:
@@ -44,15 +24,14 @@ class Supervisor:
         self._attempts = f"{root}/{layout.ATTEMPTS}"
         self._boot = layout.boot_id()
         self._code = code
-        self._listener = listener
-        self._clients: dict[int, Client] = {}
         self._running: dict[str, Subreaper] = {}
         self._subreapers = Subreapers(self._attempts, self._boot)
         self._watch = ReportWatch(self._attempts)
         self._idle_since = time.monotonic()
         self._signals = linux.open_signalfd({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})
         self._poll = select.epoll()
-        for source in (listener.fileno(), self._signals, self._watch.descriptor):
+        self._clients = Clients(listener, self._poll, self._serve)
+        for source in (self._signals, self._watch.descriptor):
             if source >= 0:
                 self._poll.register(source, select.EPOLLIN)
 
@@ -67,7 +46,7 @@ class Supervisor:
                 else:
                     self._on_ready(descriptor)
             for name in self._watch.look(time.monotonic()):
-                self._tell({"event": "news", "name": name})
+                self._clients.tell({"event": "news", "name": name})
 
     def _is_idle(self) -> bool:
         if self._clients or self._subreapers.busy:
@@ -83,13 +62,11 @@ class Supervisor:
     def _on_ready(self, descriptor: int) -> None:
         if descriptor in self._subreapers.by_channel:
             self._on_subreaper(self._subreapers.by_channel[descriptor])
-        elif descriptor in self._clients:
-            self._receive(self._clients[descriptor])
         elif descriptor == self._watch.descriptor:
             for name in self._watch.changes(time.monotonic()):
-                self._tell({"event": "news", "name": name})
-        elif descriptor == self._listener.fileno():
-            self._accept()
+                self._clients.tell({"event": "news", "name": name})
+        else:
+            self._clients.on_ready(descriptor)
 
     # attempts
 
@@ -134,7 +111,7 @@ class Supervisor:
     def _forget(self, name: str) -> None:
         if self._running.pop(name, None) is not None:
             self._watch.remove(name)
-            self._tell({"event": "exit", "name": name})
+            self._clients.tell({"event": "exit", "name": name})
 
     def _on_signals(self) -> set[int]:
         signals = linux.read_signals(self._signals)
@@ -157,52 +134,10 @@ class Supervisor:
 
     # clients
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return  # it gave up again, or there are no descriptors left: it stays in the queue
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        if int.from_bytes(credentials[4:8], sys.byteorder) not in (os.getuid(), 0):
-            connection.close()
-            return
-        connection.settimeout(0)
-        self._clients[connection.fileno()] = Client(connection)
-        self._poll.register(connection.fileno(), select.EPOLLIN)
-
-    def _receive(self, client: Client) -> None:
-        try:
-            data = client.connection.recv(64 * 1024)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        *lines, client.received = (client.received + data).split(b"\n")
-        if not data or len(client.received) > _MESSAGE_BYTES:
-            self._drop(client)
-            return
-        for line in lines:
-            self._send(client, self._answer(client, line))
-
-    def _answer(self, client: Client, line: bytes) -> Message:
-        try:
-            request = json.loads(line)
-            return {"ok": True, **self._serve(client, request)}
-        except Refused as refusal:
-            return {"ok": False, "error": refusal.code, "detail": str(refusal)}
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            return {"ok": False, "error": "full" if full else "system", "detail": str(error)}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            return {"ok": False, "error": "request", "detail": f"not understood: {error!r}"}
-
-    def _serve(self, client: Client, request: Message) -> Message:
+    def _serve(self, request: Message) -> Message:
         operation, name = request["op"], request.get("name", "")
         if operation == "hello":
             return {"protocol": layout.PROTOCOL, "code": self._code, "pid": os.getpid()}
-        if operation == "subscribe":
-            client.subscribed = True
-            return {}
         if not layout.is_name(name):
             raise Refused("request", f"{name!r} is not the name of an attempt")
         if operation == "launch":
@@ -230,22 +165,3 @@ class Supervisor:
             except OSError:
                 pass  # it died just now: its attempt is ended when that is noticed
         return {}
-
-    def _tell(self, event: Message) -> None:
-        for client in list(self._clients.values()):
-            if client.subscribed:
-                self._send(client, event)
-
-    def _send(self, client: Client, message: Message) -> None:
-        """Send, or drop a client that does not read: it connects again and looks for itself."""
-        try:
-            data = json.dumps(message).encode() + b"\n"
-            if client.connection.send(data) == len(data):
-                return
-        except OSError:
-            pass  # it is gone or full: dropped below
-        self._drop(client)
-
-    def _drop(self, client: Client) -> None:
-        if self._clients.pop(client.connection.fileno(), None) is not None:
-            client.connection.close()

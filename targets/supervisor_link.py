@@ -27,9 +27,9 @@ _START: Final = (
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 _SOURCES: Final = (
-    *("cgroups", "disk_use", "disk_walk", "egress_child", "enclosed", "layout", "linux"),
-    *("program_log", "recovery", "report_watch", "spawning", "streams", "subreaper"),
-    *("subreapers", "supervisor", "supervisor_start", "watchdog"),
+    *("cgroups", "client_sockets", "disk_use", "disk_walk", "egress_child", "enclosed"),
+    *("layout", "linux", "program_log", "recovery", "report_watch", "spawning", "streams"),
+    *("subreaper", "subreapers", "supervisor", "supervisor_start", "watchdog"),
 )
 
 Message = dict[str, Any]
