@@ -2,7 +2,7 @@
 
 import importlib.util
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ledger.errors import InvalidInput
@@ -49,6 +49,16 @@ def silence_of(address: str, patience_s: float = _PATIENCE_S) -> str | None:
             return one_line(error.strerror or str(error))
     status = answer.split(b"\r\n", 1)[0].split(b" ")
     return None if status[1:2] == [b"200"] else f"it answers {answer[:80]!r}"
+
+
+def runtime_problem(runtime: str, known: Iterable[str], address: str) -> str | None:
+    """Why an engine that knows these runtimes cannot use that one; None when it can."""
+    if runtime in known:
+        return None
+    return (
+        f"target.runtime {runtime!r}: the Docker engine at {address} has no such one: write one "
+        f"of {', '.join(sorted(known))}, or have it installed there"
+    )
 
 
 def find_problem(options: Mapping[str, str]) -> str | None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger.errors import DiskFull, InvalidInput, TargetUnavailable
+from ledger.records import Json
 from targets import layout
-from targets.docker_address import address_of, find_problem
-from targets.docker_containment import Containment, root_mark
+from targets.docker_address import address_of, find_problem, runtime_problem
+from targets.docker_containment import Containment, root_mark, runtime_of
 from targets.docker_images import EngineQuestions
 from targets.docker_promises import docker_promises
 from targets.docker_trouble import find_standing
@@ -121,6 +122,15 @@ class DockerTarget(LocalProcessTarget):
             if not os.path.isdir(self._directory(name)):
                 found.setdefault(name, Found(handle=name, name=name, running=runs))
         return [found[name] for name in sorted(found)]
+
+    def check_options(self, options: Mapping[str, Json]) -> None:
+        runtime = runtime_of(options)
+        if runtime is None:
+            return
+        known = self._questions.info().get("Runtimes") or {}
+        problem = runtime_problem(runtime, known, self._address)
+        if problem is not None:
+            raise InvalidInput(problem)
 
     def pin(self, program: Program) -> Program:
         if program.image is None:

@@ -67,7 +67,7 @@ class Containment(Sandbox):
 
     def expect(self, spec: AttemptSpec) -> None:
         """The attempt is about to be laid out. Raises InvalidInput."""
-        _check_options(spec.options)
+        runtime_of(spec.options)
         self._expected.spec = spec
 
     def forget(self) -> None:
@@ -113,7 +113,7 @@ class Containment(Sandbox):
                 processes=attempt_files.MAX_PROCESSES,
                 open_files=_open_files(),
                 longest_file=longest_file(limits.output_bytes, limits.scratch_bytes),
-                runtime=_runtime_of(spec),
+                runtime=runtime_of(spec.options),
                 network_of=network_name(attempt) if side.network else None,
             ),
         )
@@ -159,7 +159,7 @@ class Containment(Sandbox):
                 user=(int(user), int(group)),
                 processes=_NETWORK_PROCESSES,
                 open_files=_open_files(),
-                runtime=_runtime_of(spec),
+                runtime=runtime_of(spec.options),
             ),
         )
         return {"name": network_name(spec.name), "body": body}
@@ -241,15 +241,12 @@ def _open_files() -> int:
     return min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], _OPEN_FILES)
 
 
-def _check_options(options: Mapping[str, object]) -> None:
+def runtime_of(options: Mapping[str, object]) -> str | None:
+    """The runtime that is asked for. Raises InvalidInput for what is no name."""
     runtime = options.get(_RUNTIME)
-    if runtime is not None and not isinstance(runtime, str):
-        raise InvalidInput(
-            f"target.runtime {runtime!r}: write the name of a runtime that the engine knows, "
-            "like runsc"
-        )
-
-
-def _runtime_of(spec: AttemptSpec) -> str | None:
-    runtime = spec.options.get(_RUNTIME)
-    return runtime if isinstance(runtime, str) else None
+    if runtime is None or isinstance(runtime, str):
+        return runtime
+    raise InvalidInput(
+        f"target.runtime {runtime!r}: write the name of a runtime that the engine knows, "
+        "like runsc"
+    )

@@ -18,7 +18,7 @@ from typing import Final
 
 from targets import docker_turns, layout
 from targets.client_sockets import Clients, Message, Refused
-from targets.docker_address import socket_of
+from targets.docker_address import runtime_problem, socket_of
 from targets.docker_attempt import Attempt
 from targets.docker_body import ROOT_LABEL
 from targets.docker_calls import Answer, EngineCalls, Refusal, Trouble
@@ -155,13 +155,12 @@ class Keeper:
 
     def _check_runtime(self, attempt: str) -> None:
         runtime = find_runtime(attempt)
+        if runtime is None:
+            return
         known = self._events.find_info().get("Runtimes") or {}
-        if runtime is not None and runtime not in known:
-            raise Refused(
-                "request",
-                f"target.runtime {runtime!r}: the Docker engine at {self.calls.address} has no "
-                f"such one: write one of {', '.join(sorted(known))}, or have it installed there",
-            )
+        problem = runtime_problem(runtime, known, self.calls.address)
+        if problem is not None:
+            raise Refused("request", problem)
 
     def _follow(self, name: str) -> None:
         attempt = Attempt(name, self)

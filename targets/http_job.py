@@ -190,6 +190,9 @@ class HttpTarget:
 
     # --- programs ----------------------------------------------------------------------------
 
+    def check_options(self, options: Mapping[str, Json]) -> None:
+        """The service's own target judges them."""
+
     def pin(self, program: Program) -> Program:
         asked = self._asked(program)
         return wire.program_of(

@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from inner_trials.contract import SCORE_BYTES
 from ledger.errors import Conflict, InvalidInput
+from ledger.records import Json
 from targets import layout, program_log, workspace
 from targets.disk_errors import disk_errors
 from targets.egress_requests import read_requests
@@ -182,6 +183,9 @@ class LocalProcessTarget:
                 running = self._find_exit(name) is None
                 found.append(Found(handle=name, name=name, running=running))
         return found
+
+    def check_options(self, options: Mapping[str, Json]) -> None:
+        """There are none that it reads."""
 
     def pin(self, program: Program) -> Program:
         if program.image is not None:

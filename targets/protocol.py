@@ -243,6 +243,11 @@ class Target(Protocol):
         """Every attempt of `owner` not released yet: to adopt and to reap orphans."""
         ...
 
+    def check_options(self, options: Mapping[str, Json]) -> None:
+        """Raise InvalidInput, with what to write, for AttemptSpec.options that no attempt could
+        ever be launched with here."""
+        ...
+
     def pin(self, program: Program) -> Program:
         """The same program with its image named by digest, asked of a registry when it is not
         here. Raises InvalidInput: there is no such image, or this target runs no images."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from inner_trials.contract import SCORE_BYTES
 from ledger.errors import Conflict, InvalidInput, TargetUnavailable
+from ledger.records import Json
 from targets import layout, ray_link
 from targets.attempt_files import Store
 from targets.disk_errors import disk_errors
@@ -257,6 +258,9 @@ class RayTarget:
         ]
 
     # --- what runs it --------------------------------------------------------------------------
+
+    def check_options(self, options: Mapping[str, Json]) -> None:
+        """What no node has today, one may have tomorrow: an attempt waits, and says for what."""
 
     def pin(self, program: Program) -> Program:
         if program.image is None:

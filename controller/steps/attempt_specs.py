@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import inner_trials
-from controller.spec.study import StudySpec
+from controller.spec.study import StudySpec, TargetSpec
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
 from inner_trials import contract
@@ -196,6 +196,11 @@ def _target_options(ctx: StepContext, attempt: LiveAttempt) -> dict[str, Json]:
     spec = ctx.view.spec.target
     if ctx.target_of(attempt).name != spec.name:
         return {}
+    return target_options(spec)
+
+
+def target_options(spec: TargetSpec) -> dict[str, Json]:
+    """The keys of the section that are about attempts, not about which target it is."""
     options: dict[str, Json] = {}
     if spec.runtime is not None:
         options["runtime"] = spec.runtime

@@ -148,8 +148,7 @@ def fail_attempt(
     ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt, reason: Reason, detail: str
 ) -> None:
     """End an attempt that brought nothing; retry it or fail its trial by whose fault it was."""
-    never_ended = attempt.state is AttemptState.LAUNCHING
-    lost = never_ended or reason in (Reason.ATTEMPT_LOST, Reason.HOST_GONE)
+    lost = reason in (Reason.ATTEMPT_LOST, Reason.HOST_GONE)
     ctx.end_attempt(attempt, AttemptState.LOST if lost else AttemptState.REJECTED, reason, detail)
     retry = decide_retry(
         reason, trial.failures, ctx.view.spec.retries, seed=trial.seed, kind=trial.kind

@@ -10,7 +10,6 @@ from dataclasses import replace
 from controller.decisions.budgets import attempt_timeout_s
 from controller.decisions.slots import Request
 from controller.steps import attempt_specs
-from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
 from controller.steps.view import LiveAttempt, LiveTrial
@@ -53,8 +52,9 @@ def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
 def _refuse(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None, detail: str) -> None:
     if trial is None:
         fail_study(ctx, Reason.LAUNCH_FAILED, detail)
-    else:
-        fail_attempt(ctx, trial, attempt, Reason.LAUNCH_FAILED, detail)
+    else:  # another attempt would be refused like this one
+        ctx.end_attempt(attempt, AttemptState.LOST, Reason.LAUNCH_FAILED, detail)
+        ctx.end_trial(trial, TrialState.FAILED, Reason.LAUNCH_FAILED, detail)
 
 
 def _spec_of(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:

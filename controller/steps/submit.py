@@ -11,7 +11,13 @@ from controller.places import check_patches, settle_targets
 from controller.spec.files import check_files, resolve
 from controller.spec.loading import resolved
 from controller.spec.study import StudySpec
-from controller.steps.attempt_specs import CODE_INPUT, evaluator_of, program_of, store_own_code
+from controller.steps.attempt_specs import (
+    CODE_INPUT,
+    evaluator_of,
+    program_of,
+    store_own_code,
+    target_options,
+)
 from controller.wiring import Service
 from evaluator.bundle import Bundle, freeze_bundle
 from evaluator.comparability import comparison_digest
@@ -109,6 +115,7 @@ def _pinned(service: Service, spec: StudySpec) -> StudySpec:
     """The study with its images by digest: a tag may be another image tomorrow."""
     training = service.training_target(spec)
     check_patches(spec, training, service.evaluating_target(spec), service.settings)
+    training.check_options(target_options(spec.target))
     image = training.pin(program_of(spec)).image
     evaluator = service.evaluating_target(spec).pin(evaluator_of(spec, ())).image
     return spec.model_copy(

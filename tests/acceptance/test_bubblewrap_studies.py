@@ -129,13 +129,19 @@ def test_the_logs_of_sandboxed_trials_are_found_by_the_command_line(
     assert "said inside" in shown.stdout
 
 
-def test_an_interpreter_that_holds_the_ledger_is_refused(tmp_path: Path) -> None:
-    base = tmp_path / "venv"
+def interpreter_around(base: Path) -> Path:
+    """In an environment that holds `base`, and so whatever ARL keeps below it."""
     (base / "bin").mkdir(parents=True)
     python = base / "bin" / "python"
     python.symlink_to(os.path.realpath(sys.executable))
     home = os.path.dirname(os.path.realpath(sys.executable))
     (base / "pyvenv.cfg").write_text(f"home = {home}\n")
+    return python
+
+
+def test_an_interpreter_that_holds_the_ledger_is_refused(tmp_path: Path) -> None:
+    base = tmp_path / "venv"
+    python = interpreter_around(base)
     service = open_service(base)
     target = BubblewrapTarget(base / ".arl" / "bubblewrap", service.store, host="here")
     program = Program(argv=("{python}", "-c", "pass"), python=str(python))
@@ -143,3 +149,24 @@ def test_an_interpreter_that_holds_the_ledger_is_refused(tmp_path: Path) -> None
         target.launch(attempt(program))
     target.close()
     service.close()
+
+
+def test_what_a_target_will_never_launch_is_not_tried_again(tmp_path: Path) -> None:
+    base = tmp_path / "venv"
+    python = interpreter_around(base)
+    service = open_service(base)
+    study_id = submit(
+        service,
+        base,
+        program={"kind": "command", "argv": ["{python}", "-c", "pass"], "python": str(python)},
+        **SANDBOXED,
+    )
+    study = drive(service, study_id)
+    with service.ledger.read() as session:
+        trials = [item.trial for item in reads.list_trials(session, study_id).items]
+        attempts = [a for t in trials for a in reads.get_trial(session, t.id).attempts]
+    service.close()
+    end_supervisors(base)
+    assert (study.state, study.reason) == (StudyState.FAILED, Reason.BASELINE_FAILED)
+    assert "which holds ARL's own directory" in study.detail
+    assert [a.reason for a in attempts] == [Reason.LAUNCH_FAILED] * len(trials)

@@ -8,6 +8,7 @@ import pytest
 
 from controller.worker.loop import Callbacks, Worker
 from ledger import reads
+from ledger.errors import InvalidInput
 from ledger.states import FamilyState, Reason, StudyState
 from tests.acceptance.shell_study import drive, open_service, submit, target_named
 from tests.docker_runs import names_of
@@ -44,6 +45,20 @@ def test_a_contained_study_runs_from_submitted_to_promoted_and_leaves_no_contain
     target = target_named(service, "docker")
     wait_until(lambda: not target.list_owned(service.ledger.id), "the last attempt is released")
     wait_until(lambda: names_of(docker_engine) == [], "every container is removed", 60.0)
+    service.close()
+
+
+def test_a_runtime_that_the_engine_lacks_is_refused_when_a_study_is_submitted(
+    tmp_path: Path, docker_engine: Engine
+) -> None:
+    service = open_service(tmp_path, DOCKER_HOST=docker_engine.host)
+    target = {"name": "docker", "runtime": "no-such-runtime"}
+    with pytest.raises(
+        InvalidInput, match=r"target.runtime 'no-such-runtime'.*write one of.*runc"
+    ):
+        submit(service, tmp_path, target=target)
+    with service.ledger.read() as session:
+        assert list(reads.workable_studies(session)) == []
     service.close()
 
 
