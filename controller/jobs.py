@@ -32,6 +32,20 @@ class Jobs(Generic[T]):
         del self._running[key]
         return future.result()
 
+    def take(self, key: str) -> T | None:
+        """The result of work that was begun, as `result` gives it; None while it runs."""
+        future = self._running.get(key)
+        if future is None or not future.done():
+            return None
+        del self._running[key]
+        return future.result()
+
+    def forget(self, key: str) -> None:
+        """Whatever it gives is thrown away."""
+        future = self._running.pop(key, None)
+        if future is not None:
+            future.cancel()
+
     def close(self) -> None:
         """Wait for what is running; nothing new is taken."""
         self._pool.shutdown(wait=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from controller.steps import (
+    asking,
     collect,
     commands,
     decide,
@@ -38,7 +39,7 @@ STEPS: Final[Mapping[StudyState, tuple[Step, ...]]] = {
     StudyState.PREPARING: (commands.run, launch.start, observe.run, prepare.run),
     StudyState.RUNNING: (commands.run, *_TRIALS, propose.run, launch.plan),
     StudyState.PAUSED: (commands.run, *_TRIALS, launch.plan),
-    StudyState.DRAINING: (commands.run, *_TRIALS, launch.plan, replay.run),
+    StudyState.DRAINING: (commands.run, *_TRIALS, asking.finish, launch.plan, replay.run),
     StudyState.REPLAYING: (commands.run, *_TRIALS, replay.run, launch.plan),
     StudyState.COMPLETED: (commands.run,),
     StudyState.FAILED: (commands.run,),

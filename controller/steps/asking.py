@@ -9,7 +9,7 @@ from controller.steps.sources import source_reader
 from evaluator.release import next_best, rounded
 from ledger import entries as e
 from ledger.digests import json_digest, sha256_hex
-from ledger.errors import BudgetExceeded
+from ledger.errors import BudgetExceeded, ProposerFailed
 from ledger.records import Resource
 from ledger.search import FinishedTrial, History, ModelCall, Price, Proposals
 from ledger.states import Reason, TrialState
@@ -115,10 +115,8 @@ def _call(ctx: StepContext, registered: Registered, asked: Asked) -> Proposals |
             state=state,
         )
 
-    if not registered.is_slow:
-        return work()
-    # The object's own id: what an earlier driver of this study asked is not taken for this.
-    return ctx.proposing.result(f"{view.study.id}/{id(asked)}", work)
+    asked.is_called = True
+    return ctx.proposing.result(asked.key, work) if registered.is_slow else work()
 
 
 def _record(ctx: StepContext, asked: Asked, given: Proposals) -> None:
@@ -175,6 +173,31 @@ def _settle(ctx: StepContext, first: int, price: Price, made: Sequence[ModelCall
             cost_usd=sum(c.cost_usd for c in made),
         )
     )
+
+
+def finish(ctx: StepContext) -> None:
+    """Let go of what was asked: the search is over. An answer that comes while trials still run
+    is paid for as it is, one that nobody waits for any longer at its worst; nothing is proposed.
+    """
+    asked, ctx.asked = ctx.asked, None
+    if asked is None:
+        _settle_lost(ctx)
+        return
+    given: Proposals | None = Proposals(items=())
+    if asked.is_called:
+        try:
+            given = ctx.proposing.take(asked.key)
+        except ProposerFailed:
+            given = None
+        else:
+            if given is None and ctx.view.live:
+                ctx.asked = asked
+                return
+        ctx.proposing.forget(asked.key)
+    if given is None:
+        _settle_lost(ctx)
+    elif asked.price != Price():
+        _settle(ctx, asked.history.next_number, asked.price, given.calls)
 
 
 def _settle_lost(ctx: StepContext) -> None:

@@ -1,6 +1,7 @@
 """What a step is given: the view, the world's doors, and the batch of entries to commit."""
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -69,6 +70,9 @@ class Asked:
     price: Price
     may_call: bool
     """Whether what it reserves is committed."""
+    is_called: bool = False
+    key: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Of the work beside the loop: another driver of this study has another one."""
 
 
 @dataclass(slots=True, kw_only=True)

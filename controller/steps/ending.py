@@ -1,5 +1,6 @@
 """Ends a study before its time: nothing of it runs afterwards, and everything says why."""
 
+from controller.steps.asking import finish
 from controller.steps.context import StepContext
 from controller.steps.requests import record_last_requests
 from ledger import entries as e
@@ -26,6 +27,7 @@ def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
         ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, detail)
     for trial in list(ctx.view.live.values()):
         ctx.end_trial(trial, TrialState.CANCELLED, reason, detail)
+    finish(ctx)
     for family in list(ctx.view.families.values()):
         if family.state is FamilyState.OPEN:
             ctx.add(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from controller.steps import commands
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.loop import Callbacks, Worker
 from ledger import reads
-from ledger.records import Resource
+from ledger.records import CommandVerb, Resource
 from ledger.states import StudyState, TrialState
 from tests import model_endpoint as m
 from tests.acceptance.llm_study import (
@@ -259,3 +260,35 @@ def test_an_interrupted_run_ends_at_once_while_a_model_thinks(
         done = interrupt(process)
         assert time.monotonic() - started < 10
         assert "arl resume" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [(CommandVerb.STOP, StudyState.COMPLETED), (CommandVerb.CANCEL, StudyState.CANCELLED)],
+)
+def test_a_call_under_way_when_the_search_ends_holds_nothing_up_and_nothing_back(
+    tmp_path: Path,
+    service: Service,
+    endpoint: m.ModelEndpoint,
+    verb: CommandVerb,
+    state: StudyState,
+) -> None:
+    endpoint.script = m.in_turn(m.slowly(20.0, m.proposes({"x": 0.5})))
+    study_id = submit(
+        service, tmp_path, proposer=proposer("llm", endpoint.url, read_s=30.0, total_s=40.0)
+    )
+
+    def end_it(driver: StudyDriver) -> None:
+        if endpoint.asked and not ended:
+            ended.append(time.monotonic())
+            commands.ask(service, study_id, verb, {}, "test")
+
+    ended: list[float] = []
+    study = drive(service, study_id, Callbacks(on_tick=end_it))
+    assert time.monotonic() - ended[0] < 10
+    assert study.state is state
+    line = line_of(service, study_id, Resource.LLM_TOKENS)
+    assert (line.reserved, [c["outcome"] for c in calls(service, study_id)]) == (0.0, ["lost"])
+    assert line.spent > 0
+    assert search_trials(service, study_id) == []
+    assert problems(service) == []
