@@ -22,10 +22,11 @@ from ledger.rows import (
     STUDIES,
     TRIALS,
 )
-from ledger.states import TRIAL_TERMINAL, AttemptState
+from ledger.states import STUDY_TERMINAL, TRIAL_TERMINAL, AttemptState
 
 _UNRECORDED = (Resource.LLM_TOKENS, Resource.LLM_COST_USD)
-"""What is set aside for calls under way is in no row but the budget's own."""
+"""What is set aside for calls under way is in no row but the budget's own; a study that is over
+has none under way."""
 _TOKENS = MODEL_CALLS.c.prompt_tokens + MODEL_CALLS.c.completion_tokens
 
 _Sums = Mapping[str, tuple[float, float]]
@@ -41,12 +42,15 @@ def budget_findings(session: ReadSession) -> Iterator[Finding]:
         Resource.LLM_TOKENS: _model_sums(session, _TOKENS),
         Resource.LLM_COST_USD: _model_sums(session, MODEL_CALLS.c.cost_usd),
     }
+    ended = select(STUDIES.c.id).where(STUDIES.c.state.in_(sorted(STUDY_TERMINAL)))
+    over = set(session.connection.execute(ended).scalars())
     for line in session.connection.execute(select(BUDGETS).order_by(BUDGETS.c.study_id)):
         if line.resource not in sums:
             continue
         reserved, used = sums[line.resource].get(line.study_id, (0.0, 0.0))
         where = f"budgets {line.study_id}/{line.resource}"
-        if line.resource not in _UNRECORDED and _differ(line.reserved, reserved):
+        is_known = line.resource not in _UNRECORDED or line.study_id in over
+        if is_known and _differ(line.reserved, reserved):
             yield Finding(where, f"reserved is {line.reserved:g}, its rows add up to {reserved:g}")
         if _differ(line.spent + line.overrun, used):
             total = line.spent + line.overrun

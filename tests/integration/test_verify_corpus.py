@@ -12,10 +12,16 @@ from ledger import writes
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
 from ledger.digests import sha256_hex
-from ledger.entries import BudgetChanged, CommandApplied, HoldoutUsed, ProposalsMade
+from ledger.entries import (
+    BudgetChanged,
+    CommandApplied,
+    HoldoutUsed,
+    ModelCallsReserved,
+    ProposalsMade,
+)
 from ledger.heads import read_heads, write_heads
 from ledger.records import CommandVerb, Resource, Verdict
-from ledger.states import TrialState
+from ledger.states import Reason, StudyState, TrialState
 from ledger.tables import Base
 from ledger.verify import verify_ledger
 from tests.ledger_builders import BUNDLE, Driven, driven
@@ -252,6 +258,19 @@ def test_a_budget_that_is_off_is_found(copied: Ledger) -> None:
     tamper(copied, "UPDATE budgets SET spent = spent - 1 WHERE resource = 'trials'")
     findings = verify_ledger(copied, None)
     assert any("add up to" in f.problem for f in findings)
+
+
+def test_a_study_that_is_over_sets_nothing_aside_for_a_model(sqlite_ledger: Ledger) -> None:
+    study = driven(sqlite_ledger)
+    study.run_study()
+    study.record(ModelCallsReserved(first_number=0, tokens=100.0, cost_usd=0.5))
+    assert verify_ledger(sqlite_ledger, None) == []
+    study.move(StudyState.RUNNING, StudyState.CANCELLED, Reason.CANCELLED_BY_OPERATOR)
+    found = [f.problem for f in verify_ledger(sqlite_ledger, None)]
+    assert found == [
+        "reserved is 0.5, its rows add up to 0",
+        "reserved is 100, its rows add up to 0",
+    ]
 
 
 def test_wall_time_must_agree_with_its_budget(copied: Ledger) -> None:
