@@ -19,6 +19,8 @@ from targets.outbound_addresses import Resolver, parse_policy
 
 HERE = AddressPolicy(allow_private=True)
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+LAST_OK = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
+"""Of a server that closes: a client that was not told may use the connection once more."""
 
 
 @contextmanager
@@ -103,7 +105,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
 
     def answer(connection: socket.socket) -> None:
         seen.append(connection.getsockname()[0])
-        connection.sendall(OK)
+        connection.sendall(LAST_OK)
 
     policy = parse_policy("127.0.0.1")
     with server(answer) as port, outbound(policy, resolver) as client:
