@@ -5,7 +5,7 @@ from typing import Final
 from controller.decisions.retries import decide_retry
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
-from evaluator.collector import CollectedTree, CollectLimits, Refused, collect
+from evaluator.collector import Collected, CollectedTree, CollectLimits, Refused, collect
 from evaluator.pruning import REASONS
 from inner_trials import contract
 from ledger import entries as e
@@ -64,8 +64,7 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     failure = exit_reason(exited)
     if failure is None:
         _collect(ctx, trial, attempt)
-    else:
-        _keep_resume(ctx, trial, attempt)
+    elif _keep_resume(ctx, trial, attempt):
         fail_attempt(ctx, trial, attempt, failure, describe(ctx, attempt, exited))
 
 
@@ -83,21 +82,24 @@ def _pruned_at(trial: LiveTrial) -> str:
     return f"at step {trial.curve[-1][0]}" if trial.curve else ""
 
 
-def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
+def _read_outputs(ctx: StepContext, attempt: LiveAttempt) -> Collected | Refused | None:
+    """None while they are read beside the loop: a checkpoint is large, and a remote target
+    fetches it when it is looked at. Raises Conflict, NotFound, OSError."""
     limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
+    left = ctx.target_of(attempt).outputs(attempt.handle or attempt.name)
+    return ctx.collecting.result(attempt.id, lambda: collect(left.root, ctx.store, limits=limits))
+
+
+def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     try:
-        left = ctx.target_of(attempt).outputs(attempt.handle or attempt.name)
-        # A remote target fetches them when they are looked at: beside the loop, as hashing is.
-        found = ctx.collecting.result(
-            attempt.id, lambda: collect(left.root, ctx.store, limits=limits)
-        )
+        found = _read_outputs(ctx, attempt)
     except Conflict:
         return  # something of it still runs; the target is ending it
     except NotFound as error:  # its machine went before they were fetched
         fail_attempt(ctx, trial, attempt, Reason.ATTEMPT_LOST, str(error))
         return
     if found is None:
-        return  # a large checkpoint is still being hashed
+        return
     if isinstance(found, Refused):
         fail_attempt(ctx, trial, attempt, Reason.OUTPUT_REFUSED, found.reason)
         return
@@ -131,17 +133,16 @@ def _record(
     )
 
 
-def _keep_resume(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
-    """Save the resume checkpoint of an attempt that failed, for the one that follows it."""
+def _keep_resume(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> bool:
+    """Save the resume checkpoint of an attempt that failed, for the one that follows it; False
+    while it is being read."""
     try:
-        root = ctx.target_of(attempt).outputs(attempt.handle or attempt.name).root
-        limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
-        found = collect(root, ctx.store, limits=limits)
+        found = _read_outputs(ctx, attempt)
     except (Conflict, NotFound, OSError):
-        return  # lost with its machine: the next attempt starts over
-    if isinstance(found, Refused) or not found.resume.files:
-        return
-    _record(ctx, trial, attempt, ArtifactRole.RESUME, found.resume)
+        return True  # lost with its machine: the next attempt starts over
+    if isinstance(found, Collected) and found.resume.files:
+        _record(ctx, trial, attempt, ArtifactRole.RESUME, found.resume)
+    return found is not None
 
 
 def fail_attempt(
