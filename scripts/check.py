@@ -1,24 +1,22 @@
 """Runs every check of the project in groups, each with a time budget, and sums them up.
 
-As root or with CI=true a group that cannot run is a failure; as an ordinary user it is listed at
-the end with what would enable it.
+Groups run side by side, one per core and at most two, and the output of each is printed when it
+ends. As root or with CI=true a group that cannot run is a failure; as an ordinary user it is
+listed at the end with what would enable it.
 """
 
 import argparse
-import contextlib
 import os
-import signal
-import subprocess
 import sys
 import tempfile
+import threading
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts.group_runs import PYTHON, ROOT, Group, GroupRun, Outcome
 from scripts.needs import (
     missing_bubblewrap,
     missing_docker,
@@ -28,47 +26,8 @@ from scripts.needs import (
     missing_training,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
-PYTHON = sys.executable
-KILL_AFTER_BUDGETS = 3
-"""A group that takes this many budgets is stopped; one over a single budget is only marked."""
-GRACE_S = 30.0
-"""From SIGTERM to SIGKILL for what a stopped group started."""
-TESTS_FAILED = 1
-"""pytest's exit code when some did."""
-TRIED_AGAIN = 5
-"""So many failed tests of a group are run once more; more than that are no accident."""
-NO_TESTS = 5
-"""pytest's exit code when it collected nothing."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """One or more commands that pass or fail together."""
-
-    name: str
-    budget_s: int
-    commands: tuple[tuple[str, ...], ...] = ()
-    paths: tuple[str, ...] = ()
-    """For pytest groups: what to collect."""
-    marker: str = ""
-    """For pytest groups: the marker expression, before `slow` is left out."""
-    wrapper: tuple[str, ...] = ()
-    """For pytest groups: a command that runs the rest of its arguments with a service."""
-    missing: Callable[[], str] = lambda: ""
-    """Why the group cannot run here and what would enable it; empty if it can."""
-
-
-@dataclass
-class Outcome:
-    group: Group
-    status: str
-    wall_s: float = 0.0
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    note: str = ""
-
+MOST_LANES = 2
+"""More would make tests that measure time fail."""
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
 TOOLS = ("--explicit-package-bases", "--exclude", "benchmarks/peers/", "scripts", "benchmarks")
@@ -104,132 +63,72 @@ GROUPS = (
         ),
     ),
     plain("architecture", budget_s=30),
-    plain("unit", budget_s=90),
+    plain("unit", budget_s=120),
     plain("contract", budget_s=120),
-    plain("integration", budget_s=420),
+    plain("integration", budget_s=600),
     plain("hostile", budget_s=120),
-    plain("acceptance", budget_s=400),
+    plain("acceptance", budget_s=480),
     served("train", 240, missing_training),
-    served("bubblewrap", 120, missing_bubblewrap),
+    served("bubblewrap", 300, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),
-    served("docker", 420, missing_docker, wrapper=(ENGINE,)),
+    served("docker", 480, missing_docker, wrapper=(ENGINE,)),
     served("ray", 300, missing_ray),
     served("egress", 180, missing_egress),
 )
 
 
-def clean_environment() -> dict[str, str]:
-    """One thread per process: the groups are sized for two cores, and threads fight over them."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+class Lanes:
+    """Runs groups side by side, the longest first, and those that fail a little again alone."""
 
+    def __init__(self, runs: Sequence[GroupRun], *, lanes: int, strict: bool) -> None:
+        self._runs = runs
+        self._waiting = sorted(runs, key=lambda run: -run.group.budget_s)
+        self._lanes = lanes
+        self._strict = strict
+        self._lock = threading.Lock()
 
-def execute(argv: Sequence[str], limit_s: float) -> int | None:
-    """Exit code of a command run in the project's root; None when it took too long."""
-    print(f"$ {' '.join(Path(a).name if a == PYTHON else a for a in argv)}", flush=True)
-    process = subprocess.Popen(
-        argv, cwd=ROOT, env=clean_environment(), stdin=subprocess.DEVNULL, process_group=0
-    )
-    try:
-        return process.wait(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        end(process)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Also on Ctrl-C: nothing that a group started outlives it. Asked first, since some of it
-    (an engine, its mounts) is no process and only its owner can take it away."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.wait(timeout=GRACE_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def run_commands(group: Group) -> Outcome:
-    outcome = Outcome(group, "passed")
-    for argv in group.commands:
-        code = execute(argv, group.budget_s * KILL_AFTER_BUDGETS)
-        if code == 0:
-            outcome.passed += 1
+    def run(self) -> None:
+        if self._lanes == 1:
+            for run in self._runs:
+                run.run(strict=self._strict)
         else:
-            outcome.failed += 1
-            outcome.status = "failed"
-    return outcome
+            self._run_beside()
+        for run in self._runs:
+            if run.may_try_again():
+                run.try_again()
 
+    def _run_beside(self) -> None:
+        threads = [threading.Thread(target=self._lane, daemon=True) for _ in range(self._lanes)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            with self._lock:
+                self._waiting.clear()
+            for run in self._runs:
+                run.stop()
+            raise
 
-def pytest_argv(group: Group, report: Path, extra: Sequence[str], *, slow: bool) -> list[str]:
-    marker = f"({group.marker}) and not gpu" + ("" if slow else " and not slow")
-    paths = [path for path in group.paths if (ROOT / path).exists()]
-    argv = [PYTHON, "-m", "pytest", "-q", "-rfEs", "--durations=3", "--durations-min=5"]
-    cache = f"--override-ini=cache_dir={report.parent / 'cache'}"
-    return [*group.wrapper, *argv, f"--junitxml={report}", cache, "-m", marker, *extra, *paths]
+    def _lane(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                run = self._waiting.pop(0)
+            self._run_quietly(run)
 
-
-def run_pytest(group: Group, extra: Sequence[str], *, slow: bool) -> Outcome:
-    if not any((ROOT / path).exists() for path in group.paths):
-        return Outcome(group, "failed", failed=1, note="no such folder of tests")
-    factor = 10 if slow else 1
-    with tempfile.TemporaryDirectory(prefix="arl-check-") as folder:
-        report = Path(folder) / "report.xml"
-        argv = pytest_argv(group, report, extra, slow=slow)
-        code = execute(argv, group.budget_s * KILL_AFTER_BUDGETS * factor)
-        outcome = Outcome(group, "passed" if code == 0 else "failed")
-        if report.exists():
-            read_counts(report, outcome)
-        if code == TESTS_FAILED and 0 < outcome.failed <= TRIED_AGAIN:
-            code = try_again(group, argv, outcome, report)
-    if code is None:
-        outcome.note = "stopped: far over its time budget"
-    elif code == NO_TESTS:
-        outcome.note = "no test ran"
-    elif code == 0 and outcome.passed == 0:
-        outcome.status, outcome.note = "failed", "every test was skipped"
-    if outcome.status == "failed":
-        outcome.failed = max(1, outcome.failed)
-    return outcome
-
-
-def try_again(group: Group, argv: Sequence[str], outcome: Outcome, report: Path) -> int | None:
-    """Run the few tests that failed once more: what passes then is unsteady, which the summary
-    says; what fails again has failed."""
-    first = outcome.failed
-    report.unlink()
-    again = Outcome(group, "failed")
-    code = execute([*argv, "--last-failed"], group.budget_s * KILL_AFTER_BUDGETS)
-    if report.exists():
-        read_counts(report, again)
-    if code == 0 and again.passed >= first:
-        outcome.status, outcome.failed = "passed", 0
-        outcome.passed += first
-        outcome.note = f"UNSTEADY: {first} passed only on the second try"
-    return code
-
-
-def read_counts(report: Path, outcome: Outcome) -> None:
-    for suite in ET.parse(report).getroot().iter("testsuite"):
-        tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
-        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-        outcome.failed += failed
-        outcome.skipped += skipped
-        outcome.passed += max(0, tests - skipped - failed)
-
-
-def run_group(group: Group, extra: Sequence[str], *, slow: bool, strict: bool) -> Outcome:
-    print(f"\n=== {group.name} (budget {group.budget_s} s)", flush=True)
-    reason = group.missing()
-    if reason:
-        print(f"cannot run: {reason}", flush=True)
-        return Outcome(group, "failed" if strict else "not run", failed=int(strict), note=reason)
-    started = time.monotonic()
-    outcome = run_pytest(group, extra, slow=slow) if group.paths else run_commands(group)
-    outcome.wall_s = time.monotonic() - started
-    if outcome.wall_s > group.budget_s and not slow and not outcome.note:
-        outcome.note = "over its time budget"
-    return outcome
+    def _run_quietly(self, run: GroupRun) -> None:
+        path = run.folder / f"{run.group.name}.log"
+        print(f"… {run.group.name}", flush=True)
+        with path.open("w+", encoding="utf-8", errors="replace") as output:
+            run.output = output
+            run.run(strict=self._strict)
+            output.seek(0)
+            with self._lock:
+                print(output.read(), flush=True)
+        run.output = None
 
 
 def report(outcomes: Sequence[Outcome], wall_s: float) -> None:
@@ -255,15 +154,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slow", action="store_true", help="with the tests marked slow")
     parser.add_argument("--only", action="append", default=[], help="a group; may be repeated")
+    parser.add_argument("--lanes", type=int, help="groups side by side (1: output as it comes)")
     parser.add_argument("rest", nargs="*", help="further arguments for pytest, after --")
     arguments = parser.parse_args()
     known = {group.name for group in GROUPS}
     if not known.issuperset(arguments.only):
         parser.error(f"--only {arguments.only}: the groups are {', '.join(sorted(known))}")
-    strict = os.geteuid() == 0 or os.environ.get("CI") == "true"
     chosen = [g for g in GROUPS if not arguments.only or g.name in arguments.only]
+    lanes = arguments.lanes or min(MOST_LANES, os.cpu_count() or 1, len(chosen))
+    strict = os.geteuid() == 0 or os.environ.get("CI") == "true"
     started = time.monotonic()
-    outcomes = [run_group(g, arguments.rest, slow=arguments.slow, strict=strict) for g in chosen]
+    with tempfile.TemporaryDirectory(prefix="arl-check-") as folder:
+        runs = [GroupRun(g, arguments.rest, arguments.slow, Path(folder)) for g in chosen]
+        Lanes(runs, lanes=lanes, strict=strict).run()
+    outcomes = [run.outcome for run in runs]
     report(outcomes, time.monotonic() - started)
     return 1 if any(o.status == "failed" for o in outcomes) else 0
 
