@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 from inner_trials import contract
 from ledger.errors import InvalidInput
 from ledger.records import AttemptKind, Json
-from targets import egress, layout
+from targets import layout
 from targets.disk_use import longest_file
+from targets.egress import access
 from targets.protocol import AttemptSpec, Limits, Program
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9._-]+)\}")
@@ -106,7 +107,7 @@ class Filler:
         self._spec = spec
         self._store = store
         self._sandbox = sandbox
-        self._hosts = egress.wanted_hosts(spec) if sandbox is not None else ()
+        self._hosts = access.wanted_hosts(spec) if sandbox is not None else ()
 
     def fill(self, place: Mapping[str, str]) -> None:
         """Raises InvalidInput, what the store raises, and OSError."""
@@ -140,12 +141,12 @@ class Filler:
         """How the subreaper starts it; None: the attempt may reach no host."""
         if self._sandbox is None or not self._hosts:
             return None
-        egress.lay_out(f"{self._draft}/{layout.EGRESS}", self._hosts, self._sandbox.open_ranges)
+        access.lay_out(f"{self._draft}/{layout.EGRESS}", self._hosts, self._sandbox.open_ranges)
         return {
-            "argv": egress.proxy_argv(f"{self._final}/{layout.EGRESS}"),
+            "argv": access.proxy_argv(f"{self._final}/{layout.EGRESS}"),
             "missing": False,
             "cwd": "/",
-            "env": egress.proxy_environment(self._spec.name),
+            "env": access.proxy_environment(self._spec.name),
         }
 
     def _own_side(self) -> Side:
@@ -248,7 +249,7 @@ def _environment_of(side: Side) -> dict[str, str]:
         "TMPDIR": home,
         "OMP_NUM_THREADS": str(max(1, int(side.limits.cpus))),
         **side.program.environment,
-        **(egress.ENVIRONMENT if side.network else {}),
+        **(access.ENVIRONMENT if side.network else {}),
         **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {}),  # as nvidia-smi counts
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
     }

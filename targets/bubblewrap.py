@@ -40,7 +40,7 @@ class BubblewrapTarget(LocalProcessTarget):
     def __init__(
         self, root: Path, store: Store, *, host: str, open_ranges: Sequence[str] = ()
     ) -> None:
-        """`open_ranges`: see targets.egress.lay_out."""
+        """`open_ranges`: see targets.egress.access.lay_out."""
         self._works = False
         sandbox = Sandbox(os.path.abspath(root), open_ranges)
         super().__init__(root, store, host=host, sandbox=sandbox)

@@ -13,7 +13,7 @@ from ledger.errors import Conflict, InvalidInput
 from ledger.records import Json
 from targets import layout, program_log, workspace
 from targets.disk_errors import disk_errors
-from targets.egress_requests import read_requests
+from targets.egress.requests import read_requests
 from targets.local_promises import local_promises
 from targets.news import News
 from targets.promises import Promises

@@ -41,7 +41,7 @@ def _bubblewrap(place: Place) -> Target:
 
 
 def _docker(place: Place) -> Target:
-    from targets.docker_container import DockerTarget
+    from targets.docker_container.target import DockerTarget
 
     return DockerTarget(
         place.root,
@@ -53,14 +53,14 @@ def _docker(place: Place) -> Target:
 
 
 def _docker_problem(options: Mapping[str, str]) -> str | None:
-    from targets.docker_address import find_problem
+    from targets.docker_container.address import find_problem
 
     return find_problem(options)
 
 
 def _http(place: Place) -> Target:
     try:
-        from targets.http_options import make_http_target
+        from targets.http_job.options import make_http_target
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"target.name 'http' needs the module {error.name}: pip install 'arl[server]'"
@@ -69,7 +69,7 @@ def _http(place: Place) -> Target:
 
 
 def _ray(place: Place) -> Target:
-    from targets.ray_job import RayTarget
+    from targets.ray_job.target import RayTarget
 
     return RayTarget(place.root, place.store, options=place.options)
 

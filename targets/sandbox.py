@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from inner_trials import contract
 from ledger.errors import InvalidInput
-from targets import attempt_files, egress, gpus, layout, seccomp
+from targets import attempt_files, gpus, layout, seccomp
 from targets.attempt_files import Side, write_file
 from targets.bubblewrap_argv import HOST_NAME, OPTIONAL, USER, Enclosure, bwrap_argv
 from targets.cgroups import find_places, joining, plan_groups, sweep_groups
 from targets.disk_errors import disk_errors
+from targets.egress import access
 from targets.interpreters import Interpreter, find_interpreter, is_below
 from targets.protocol import Program
 
@@ -97,7 +98,7 @@ class Sandbox:
     def __init__(
         self, root: str, open_ranges: Sequence[str] = (), *, driver: str = gpus.DRIVER
     ) -> None:
-        """`open_ranges`: see targets.egress.lay_out; `driver`: where NVIDIA's says what it has."""
+        """`open_ranges`: see egress.access.lay_out; `driver`: where NVIDIA's says what it has."""
         self._root = root
         self._gpus = gpus.find_gpus(driver)
         self.open_ranges = open_ranges
@@ -140,7 +141,7 @@ class Sandbox:
             read_only=self._read_only(found["argv"][0], side),
             writable=_writable(side),
             devices=gpus.device_files(granted),
-            enter=egress.enter_argv(f"{side.directory}/{layout.EGRESS}") if side.network else (),
+            enter=access.enter_argv(f"{side.directory}/{layout.EGRESS}") if side.network else (),
             shared_memory_bytes=side.limits.memory_bytes or SHARED_MEMORY_BYTES,
             status_fd=None if side.is_answerer else layout.STATUS_FD,
             filter_fd=None if self._filter() is None else seccomp.DESCRIPTOR,

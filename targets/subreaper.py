@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from inner_trials.contract import EXIT_STOPPED
 from targets import layout, linux, spawning
-from targets.egress_child import ProxyChild
+from targets.egress.child import ProxyChild
 from targets.enclosed import Enclosed
 from targets.program_log import LogWriter
 from targets.streams import ScoreWriter, Streams

@@ -27,7 +27,7 @@ _START: Final = (
     "main(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 _SOURCES: Final = (
-    *("cgroups", "client_sockets", "disk_use", "disk_walk", "egress_child", "enclosed"),
+    *("cgroups", "client_sockets", "disk_use", "disk_walk", "egress/child", "enclosed"),
     *("layout", "linux", "program_log", "recovery", "report_watch", "spawning", "streams"),
     *("subreaper", "subreapers", "supervisor", "supervisor_start", "watchdog"),
 )

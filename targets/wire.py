@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ledger.records import IntermediateValue
-from targets.http_documents import (
+from targets.http_job.documents import (
     AttemptDoc,
     ExitDoc,
     LimitsDoc,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ledger.artifacts import ArtifactStore
 from targets import layout
-from targets.docker_container import DockerTarget
+from targets.docker_container.target import DockerTarget
 from targets.protocol import Program
 from tests.private_engine import Engine
 from tests.target_runs import end_supervisor, is_alive, supervisor_pid, wait_until

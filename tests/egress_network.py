@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from targets import egress
+from targets.egress import access
 from tests.egress_certificate import CERTIFICATE, KEY
 
 PUBLIC = "198.51.100.7"
@@ -39,7 +39,7 @@ _NEW_NETWORK, _NEW_MOUNTS, _OWN_FILE_SYSTEM = 0x40000000, 0x00020000, 0x00000200
 
 def require_egress() -> None:
     """Skip the test where there is no squid or no root; as root or in CI that is a failure."""
-    reason = egress.find_problem()
+    reason = access.find_problem()
     if os.geteuid() != 0:
         reason = "network namespaces of the tests' own need root"
     if reason is not None:

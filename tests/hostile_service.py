@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from targets import http_signing as signing
+from targets.http_job import signing
 from tests.http_runs import SECRET
 
 JSON, BYTES = "application/json", "application/octet-stream"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ledger.artifacts import ArtifactStore
-from targets.http_client import Patience
-from targets.http_job import HttpTarget
+from targets.http_job.client import Patience
+from targets.http_job.target import HttpTarget
 from targets.outbound import AddressPolicy
 from tests.target_runs import end_supervisor, wait_until
 

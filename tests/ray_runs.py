@@ -9,7 +9,7 @@ from typing import Any
 
 from ledger.artifacts import ArtifactStore
 from targets.protocol import Target
-from targets.ray_job import RayTarget
+from targets.ray_job.target import RayTarget
 from targets.registry import Place, make_target
 from tests.ray_cluster import RayCluster
 from tests.target_runs import attempt, shell, wait_until

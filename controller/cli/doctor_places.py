@@ -9,7 +9,7 @@ from controller.places import auto_here, options_of
 from controller.settings import Settings
 from controller.spec.target import TargetSpec
 from ledger.errors import ArlError
-from targets.egress import find_squid
+from targets.egress.access import find_squid
 from targets.registry import problem_of
 
 _UNPROTECTED: Final = "until then trials are plain processes of your user: run programs you trust"
@@ -63,9 +63,9 @@ def _docker(settings: Settings) -> Check:
     problem = problem_of("docker", options)
     if problem is not None:
         return Check("docker", False, problem)
-    from targets.docker_address import address_of
-    from targets.docker_container import engine_warnings
-    from targets.docker_images import EngineQuestions
+    from targets.docker_container.address import address_of
+    from targets.docker_container.images import EngineQuestions
+    from targets.docker_container.target import engine_warnings
 
     address = address_of(options)
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controller.spec.errors import Problem, shown
 from controller.spec.study import StudySpec
-from targets.egress_names import BadEntry, parse_entry
+from targets.egress.names import BadEntry, parse_entry
 
 _HOLDS: str = "docker or bubblewrap"
 

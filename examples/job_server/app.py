@@ -15,8 +15,8 @@ from examples.job_server.attempt_routes import add_attempts, add_endings, add_fi
 from examples.job_server.routes import Parts, add_blobs, add_machines, add_service
 from examples.job_server.security import Signed
 from ledger.errors import ArlError
-from targets.http_client import InputsMissing
-from targets.http_documents import VERSION, Problem
+from targets.http_job.client import InputsMissing
+from targets.http_job.documents import VERSION, Problem
 
 log = logging.getLogger("job_server")
 

@@ -9,8 +9,8 @@ from examples.job_server import outputs
 from examples.job_server.attempts import Attempts
 from examples.job_server.routes import BYTES, BytesResponse, Name, Offset, Owner, Wait
 from inner_trials.contract import SCORE_BYTES
-from targets import http_signing as signing
-from targets.http_documents import (
+from targets.http_job import signing
+from targets.http_job.documents import (
     AttemptDoc,
     AttemptsDoc,
     AttemptState,

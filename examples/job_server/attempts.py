@@ -11,8 +11,8 @@ from examples.job_server.refusals import OtherBody
 from examples.job_server.state import AttemptRow, State
 from ledger.errors import ArlError, Conflict, InvalidInput, NotFound, StaleFence
 from targets import wire
-from targets.http_client import InputsMissing
-from targets.http_documents import (
+from targets.http_job.client import InputsMissing
+from targets.http_job.documents import (
     AttemptDoc,
     AttemptsDoc,
     AttemptState,

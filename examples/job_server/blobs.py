@@ -8,7 +8,7 @@ from pathlib import Path
 from examples.job_server.refusals import TooLarge
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
-from targets.http_documents import BlobState
+from targets.http_job.documents import BlobState
 
 
 class Blobs:

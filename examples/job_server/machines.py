@@ -23,8 +23,9 @@ from pydantic import JsonValue
 from examples.job_server import root_lock
 from examples.job_server.state import MachineRow, State
 from ledger.errors import Conflict, InvalidInput, NotFound
-from targets import http_signing, layout
-from targets.http_documents import MachineAsked, MachineDoc
+from targets import layout
+from targets.http_job import signing as http_signing
+from targets.http_job.documents import MachineAsked, MachineDoc
 
 log = logging.getLogger("job_server")
 

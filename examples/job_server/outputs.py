@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, unquote_to_bytes
 
 from ledger.errors import InvalidInput, NotFound
-from targets.http_documents import OutputEntry, OutputsDoc
+from targets.http_job.documents import OutputEntry, OutputsDoc
 
 PAGE = 1000
 PIECE_BYTES = 4 * 1024 * 1024

@@ -11,9 +11,9 @@ from examples.job_server.attempts import Attempts
 from examples.job_server.blobs import Blobs
 from examples.job_server.machines import Machines, check_machine
 from ledger.errors import InvalidInput
-from targets import http_signing as signing
 from targets import wire
-from targets.http_documents import (
+from targets.http_job import signing
+from targets.http_job.documents import (
     VERSION,
     BlobsAsked,
     BlobsMissing,

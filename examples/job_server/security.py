@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from targets import http_signing as signing
-from targets.http_documents import Problem
+from targets.http_job import signing
+from targets.http_job.documents import Problem
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 BODY_S = 60.0

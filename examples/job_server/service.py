@@ -18,7 +18,7 @@ from examples.job_server.routes import Parts
 from examples.job_server.state import State
 from ledger.artifacts import ArtifactStore
 from ledger.errors import Conflict
-from targets import http_signing
+from targets.http_job import signing as http_signing
 from targets.protocol import Target
 from targets.registry import Place, make_target
 

@@ -23,7 +23,7 @@ from ledger.errors import InvalidInput
 from ledger.network_reads import read_requests
 from ledger.records import CommandVerb, Study
 from ledger.states import StudyState
-from targets import egress
+from targets.egress import access
 from targets.protocol import AttemptSpec, Program
 from tests.acceptance import promises, shell_study
 from tests.cli_runs import Arl, arl_in
@@ -306,7 +306,7 @@ def test_a_flood_of_requests_is_recorded_as_its_beginning_and_a_count(
 def test_a_study_with_hosts_waits_for_squid_and_says_what_to_install(
     internet: Internet, tmp_path: Path
 ) -> None:
-    squid = egress.find_squid()
+    squid = access.find_squid()
     assert squid is not None
     service = shell_study.open_service(tmp_path, **OPENED)
     study_id = shell_study.submit(service, tmp_path, budget={"trials": 1}, **TARGET)

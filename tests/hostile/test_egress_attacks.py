@@ -8,7 +8,7 @@ import pytest
 from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind
 from targets.bubblewrap import BubblewrapTarget
-from targets.egress_record import MAX_COUNTED, MAX_REQUESTS
+from targets.egress.record import MAX_COUNTED, MAX_REQUESTS
 from tests.egress_network import (
     PRIVATE,
     PUBLIC,

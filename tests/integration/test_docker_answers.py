@@ -10,8 +10,8 @@ import pytest
 from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind
 from targets import layout
-from targets.docker_container import DockerTarget
-from targets.docker_containment import answerer_name
+from targets.docker_container.containment import answerer_name
+from targets.docker_container.target import DockerTarget
 from targets.protocol import ExitCause, Program
 from tests.docker_runs import docker_target, kill_keeper, wait_until_gone, wait_until_started
 from tests.private_engine import Engine

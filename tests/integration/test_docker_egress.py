@@ -11,9 +11,9 @@ import pytest
 from ledger.artifacts import ArtifactStore
 from ledger.errors import TargetUnavailable
 from ledger.records import AttemptKind
-from targets import egress
-from targets.docker_container import DockerTarget
-from targets.docker_containment import network_name
+from targets.docker_container.containment import network_name
+from targets.docker_container.target import DockerTarget
+from targets.egress import access
 from targets.protocol import ExitCause
 from tests.docker_runs import kill_keeper, record_of, wait_until_gone, wait_until_started
 from tests.egress_network import RANGE, Internet, private_internet, require_egress
@@ -155,6 +155,6 @@ def test_a_dead_proxy_loses_the_attempt(trier: Trier, docker_engine: Engine) -> 
 def test_without_squid_the_launch_says_what_to_do(
     trier: Trier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(egress, "find_squid", lambda: None)
+    monkeypatch.setattr(access, "find_squid", lambda: None)
     with pytest.raises(TargetUnavailable, match="install it"):
         trier.target.launch(attempt("exit 0", egress=HOSTS))

@@ -15,8 +15,8 @@ import pytest
 
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput, TargetUnavailable
-from targets.docker_container import DockerTarget
-from targets.docker_skeleton import system_image
+from targets.docker_container.skeleton import system_image
+from targets.docker_container.target import DockerTarget
 from targets.protocol import ExitCause, Program
 from tests import image_registry
 from tests.docker_runs import docker_target, in_image, names_of

@@ -10,7 +10,7 @@ from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
 from ledger.records import AttemptKind
 from targets import attempt_files
-from targets.docker_container import DockerTarget
+from targets.docker_container.target import DockerTarget
 from targets.protocol import ExitCause, Program
 from tests.docker_runs import docker_target, names_of, wait_until_gone, wait_until_started
 from tests.private_engine import Engine

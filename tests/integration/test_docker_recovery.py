@@ -13,11 +13,11 @@ import pytest
 
 from ledger.errors import TargetUnavailable
 from targets import layout
-from targets.docker_body import FENCE_LABEL, ROOT_LABEL
-from targets.docker_box import Box
-from targets.docker_calls import EngineCalls, Trouble
-from targets.docker_container import DockerTarget
-from targets.docker_skeleton import system_image
+from targets.docker_container.body import FENCE_LABEL, ROOT_LABEL
+from targets.docker_container.box import Box
+from targets.docker_container.calls import EngineCalls, Trouble
+from targets.docker_container.skeleton import system_image
+from targets.docker_container.target import DockerTarget
 from targets.protocol import ExitCause
 from tests.docker_runs import (
     docker_target,
@@ -109,11 +109,11 @@ CONTROLLER = """
 import sys
 from pathlib import Path
 from ledger.artifacts import ArtifactStore
-from targets.docker_body import FENCE_LABEL, ROOT_LABEL
-from targets.docker_box import Box
-from targets.docker_calls import EngineCalls, Trouble
-from targets.docker_container import DockerTarget
-from targets.docker_skeleton import system_image
+from targets.docker_container.body import FENCE_LABEL, ROOT_LABEL
+from targets.docker_container.box import Box
+from targets.docker_container.calls import EngineCalls, Trouble
+from targets.docker_container.target import DockerTarget
+from targets.docker_container.skeleton import system_image
 from tests.target_runs import attempt
 base, host = Path(sys.argv[1]), sys.argv[2]
 target = DockerTarget(base / "docker-root", ArtifactStore(base / "store"), host="here",

@@ -15,13 +15,14 @@ import pytest
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput, TargetUnavailable
 from ledger.records import AttemptKind
-from targets import egress, layout
+from targets import layout
 from targets.bubblewrap import BubblewrapTarget
-from targets.egress_names import Allowed, parse_ranges
-from targets.egress_passage import Passage, Rules, Wires
-from targets.egress_record import MAX_REQUESTS, Recorder
-from targets.egress_requests import read_requests
-from targets.egress_squid import Squid
+from targets.egress import access
+from targets.egress.names import Allowed, parse_ranges
+from targets.egress.passage import Passage, Rules, Wires
+from targets.egress.record import MAX_REQUESTS, Recorder
+from targets.egress.requests import read_requests
+from targets.egress.squid import Squid
 from targets.protocol import ExitCause
 from tests.egress_network import PUBLIC, RANGE, Internet, private_internet, require_egress
 from tests.egress_programs import Trier, requests_of
@@ -222,7 +223,7 @@ def test_a_killed_proxy_is_infrastructures_fault_and_takes_its_squid_along(
 ) -> None:
     handle = trier.start(SLEEPS, *HOSTS)
     wait_until(lambda: internet.hits, "it asked")
-    (proxy,) = proxy_pids(handle, "egress_proxy")
+    (proxy,) = proxy_pids(handle, "egress.proxy")
     os.kill(proxy, signal.SIGKILL)
     tried = trier.ended(handle)
     assert tried.exit.cause is ExitCause.LOST
@@ -248,11 +249,11 @@ def test_nothing_is_left_when_what_watches_an_attempt_is_killed(
 
 
 def test_without_squid_a_launch_says_what_to_install(trier: Trier) -> None:
-    squid = egress.find_squid()
+    squid = access.find_squid()
     assert squid is not None
     subprocess.run(["mount", "--bind", "/dev/null", squid], check=True)
     try:
-        assert "apt-get install squid" in (egress.find_problem() or "")
+        assert "apt-get install squid" in (access.find_problem() or "")
         with pytest.raises(TargetUnavailable, match="apt-get install squid-openssl"):
             trier.start("print()", *HOSTS)
         assert trier.run("print('fine')").said == "fine\n"

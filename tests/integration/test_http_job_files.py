@@ -9,9 +9,9 @@ import pytest
 
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput, TargetUnavailable
-from targets import http_signing as signing
-from targets.http_client import JobClient
-from targets.http_documents import AttemptState, BlobsAsked, BlobsMissing, BlobState
+from targets.http_job import signing
+from targets.http_job.client import JobClient
+from targets.http_job.documents import AttemptState, BlobsAsked, BlobsMissing, BlobState
 from targets.outbound import GuardedTransport, Outbound
 from targets.wire import attempt_doc
 from tests.hostile_service import Heard, Said, hostile_service

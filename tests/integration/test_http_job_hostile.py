@@ -14,8 +14,8 @@ import pytest
 from evaluator.collector import Collected, CollectLimits, Refused, collect
 from ledger.artifacts import ArtifactStore
 from ledger.errors import TargetUnavailable
-from targets.http_job import HttpTarget
-from targets.http_outputs import MAX_ENTRIES
+from targets.http_job.outputs import MAX_ENTRIES
+from targets.http_job.target import HttpTarget
 from targets.outbound import AddressPolicy
 from targets.protocol import ExitCause, Target
 from tests.hostile_service import Answer, Heard, Said, hostile_service

@@ -14,9 +14,9 @@ import pytest
 
 from ledger.errors import Conflict, InvalidInput, NotFound, TargetUnavailable
 from ledger.states import Reason, StudyState
-from targets.http_documents import MachineDoc, MachinesDoc
-from targets.http_job import HttpTarget
-from targets.http_machines import machine_name
+from targets.http_job.documents import MachineDoc, MachinesDoc
+from targets.http_job.machines import machine_name
+from targets.http_job.target import HttpTarget
 from targets.protocol import ExitCause, Program
 from tests.acceptance.shell_study import drive, facts
 from tests.hostile_service import Heard, Said, hostile_service
@@ -306,7 +306,7 @@ def test_a_study_on_machines_completes_and_leaves_none(
     server: JobServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SECRET_NAME, SECRET)
-    monkeypatch.setattr("targets.http_client.Patience", lambda: QUICK)
+    monkeypatch.setattr("targets.http_job.client.Patience", lambda: QUICK)
     monkeypatch.setattr("targets.http_job.Patience", lambda: QUICK)
     home = tmp_path / "home"
     home.mkdir()

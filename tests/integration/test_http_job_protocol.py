@@ -8,9 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from examples.job_server.openapi import document
-from targets import http_examples as examples
-from targets import http_signing as signing
-from targets.http_documents import (
+from targets.http_job import examples, signing
+from targets.http_job.documents import (
     AttemptDoc,
     MachineAsked,
     NewsDoc,

@@ -11,10 +11,10 @@ import pytest
 
 from ledger.errors import Conflict, InvalidInput, StaleFence, TargetUnavailable
 from ledger.records import AttemptKind
-from targets import http_signing as signing
-from targets.http_client import JobClient
-from targets.http_documents import HealthDoc, Problem
-from targets.http_job import HttpTarget
+from targets.http_job import signing
+from targets.http_job.client import JobClient
+from targets.http_job.documents import HealthDoc, Problem
+from targets.http_job.target import HttpTarget
 from targets.outbound import GuardedTransport, Outbound
 from targets.protocol import ExitCause
 from tests.http_faults import FlappingProxy

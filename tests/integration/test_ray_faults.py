@@ -15,8 +15,8 @@ from ledger.artifacts import ArtifactStore
 from ledger.errors import TargetUnavailable
 from ledger.records import AttemptKind
 from targets.protocol import Exit, ExitCause, Program
-from targets.ray_job import RayTarget
-from targets.ray_records import Record
+from targets.ray_job.records import Record
+from targets.ray_job.target import RayTarget
 from targets.registry import Place, make_target
 from tests.ray_cluster import ROOT, RayCluster, ray_cluster
 from tests.ray_runs import placed, ray_target, stored, wait_clean, wait_for_log
@@ -101,7 +101,9 @@ def test_what_an_actor_and_its_guard_left_when_both_died_is_ended_by_the_next_at
     wait_for_log(target, handle, "up")
     pids = processes_of(handle)
     guards = [pid for pid in processes_marked(handle) if pid not in pids]
-    guards = [pid for pid in guards if b"ray_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    guards = [
+        pid for pid in guards if b"ray_job.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     assert len(guards) == 1
     os.kill(guards[0], signal.SIGKILL)
     os.kill(actor_of(base, handle), signal.SIGKILL)

@@ -9,7 +9,7 @@ import pytest
 
 from ledger.errors import InvalidInput, StaleFence, TargetUnavailable
 from targets.protocol import ExitCause, Program
-from targets.ray_job import RayTarget
+from targets.ray_job.target import RayTarget
 from tests.ray_cluster import RayCluster
 from tests.ray_runs import placed, ray_target, stored, wait_clean, wait_for_log
 from tests.target_runs import attempt, finish, log_of, wait_until

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import DiskFull, InvalidInput, TargetUnavailable
-from targets.ray_storage import open_store
+from targets.ray_job.storage import open_store
 from targets.shared_store import FolderStore, SharedStore, storage_errors
 
 

@@ -20,12 +20,12 @@ from targets.protocol import (
     Observation,
     Program,
 )
-from targets.ray_ended import Ended
-from targets.ray_outputs import OutputSurvey, fetch_output, send_output
-from targets.ray_place import NodeCache, NoSandbox, choose_sandbox
-from targets.ray_records import Record, journal_lines, log_path, read_journal
-from targets.ray_storage import open_store
-from targets.ray_trees import BIG_BYTES, TREE_AGE_S, Damaged, send_tree, sweep_trees
+from targets.ray_job.ended import Ended
+from targets.ray_job.outputs import OutputSurvey, fetch_output, send_output
+from targets.ray_job.place import NodeCache, NoSandbox, choose_sandbox
+from targets.ray_job.records import Record, journal_lines, log_path, read_journal
+from targets.ray_job.storage import open_store
+from targets.ray_job.trees import BIG_BYTES, TREE_AGE_S, Damaged, send_tree, sweep_trees
 from targets.shared_store import SharedStore
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from targets.conformance.claims import judge_sandbox
-from targets.docker_promises import docker_promises
-from targets.http_promises import promises_of_service
+from targets.docker_container.promises import docker_promises
+from targets.http_job.promises import promises_of_service
 from targets.local_promises import bubblewrap_promises, local_promises
 from targets.promises import UNSAID, Keeper, Promises, Subject, promises_of
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from targets.docker_body import (
+from targets.docker_container.body import (
     Body,
     Marks,
     Shown,

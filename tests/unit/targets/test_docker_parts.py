@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import InvalidInput
-from targets.docker_address import address_of, find_problem, silence_of
-from targets.docker_attach import LogStream, NoContainer
-from targets.docker_box import BoxLog
-from targets.docker_container import engine_warnings
-from targets.docker_images import _digest_here, _repository
-from targets.docker_skeleton import system_archive, system_image
-from targets.docker_usage import ControlGroups, Usage
+from targets.docker_container.address import address_of, find_problem, silence_of
+from targets.docker_container.attach import LogStream, NoContainer
+from targets.docker_container.box import BoxLog
+from targets.docker_container.images import _digest_here, _repository
+from targets.docker_container.skeleton import system_archive, system_image
+from targets.docker_container.target import engine_warnings
+from targets.docker_container.usage import ControlGroups, Usage
 from targets.program_log import LogWriter, read_log
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from targets.docker_trouble import PATIENCE_S, Troubles, find_standing
+from targets.docker_container.trouble import PATIENCE_S, Troubles, find_standing
 
 
 class Hands:

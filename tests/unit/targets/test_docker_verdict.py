@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from targets.docker_verdict import Seen, Verdict, code_of, judge
+from targets.docker_container.verdict import Seen, Verdict, code_of, judge
 
 KILLED = 128 + signal.SIGKILL
 

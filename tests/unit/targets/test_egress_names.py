@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from targets.egress_names import (
+from targets.egress.names import (
     REFUSED,
     Allowed,
     BadEntry,

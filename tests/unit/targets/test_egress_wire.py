@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from targets.egress_wire import Asked, Unreadable, find_server_name, parse_request
+from targets.egress.wire import Asked, Unreadable, find_server_name, parse_request
 
 
 def head(*lines: str) -> bytes:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ledger.records import AttemptKind, IntermediateValue
-from targets import http_signing as signing
 from targets import wire
-from targets.http_documents import AttemptDoc, ObservationDoc, ValueDoc
-from targets.http_machines import study_of
-from targets.http_watched import WatchedAttempts
+from targets.http_job import signing
+from targets.http_job.documents import AttemptDoc, ObservationDoc, ValueDoc
+from targets.http_job.machines import study_of
+from targets.http_job.watched import WatchedAttempts
 from targets.protocol import AttemptSpec, Exit, ExitCause, Limits, NetworkRequest, Program
 
 NAMES = st.text("abcXYZ019_-.", min_size=1, max_size=20).filter(lambda n: n[0] != ".")

@@ -1,0 +1,1 @@
+"""How an attempt reaches the hosts that its study lists, and no other."""

@@ -1,0 +1,1 @@
+"""A job service elsewhere, reached over HTTP."""

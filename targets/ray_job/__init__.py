@@ -1,0 +1,1 @@
+"""A Ray cluster, a trial an actor on one of its nodes."""
