@@ -1,0 +1,247 @@
+"""What the proposers are compared on: a space, a true value for each point, and noise."""
+
+import functools
+import json
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from benchmarks.functions import FUNCTIONS, Known
+from benchmarks.lookup import ExactTable, NearestRows
+from benchmarks.table_spaces import SPACES
+from ledger.records import Direction, Params
+from proposers.host import number_rng
+from proposers.search_space import Categorical, Float, Int, SearchSpace, sample
+
+TABLES: Final = Path(__file__).parent / "tables"
+Surface: TypeAlias = Callable[[Params], float]
+
+REFERENCE_POINTS: Final = 256
+SHIFT_SHARE: Final = 0.35
+"""A box is moved by at most this share of its width, so its lowest point stays inside."""
+NOISE_SHARE: Final = 0.05
+"""Noise of the noisy functions, as a share of what lies between a usual point and the best."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    name: str
+    kind: str
+    """function, variant, switching, table (recorded here) or package (recorded elsewhere)"""
+    space: SearchSpace
+    best: float
+    """The best true value there is."""
+    surface: Callable[[int], Surface]
+    """The true value of each point, in the instance of a seed."""
+    direction: Direction = Direction.MINIMIZE
+    noise_floor: float = 0.0
+    """Standard deviation of what is told around the true value."""
+    noise: Callable[[random.Random], float] = lambda rng: 0.0
+
+    def usual(self) -> float:
+        """The true value of a usual point: the median over points drawn at random."""
+        return _usual(self)
+
+    def regret(self, value: float) -> float:
+        """How far a true value is from the best: 0 is the best, 1 is a usual point."""
+        return abs(value - self.best) / abs(self.usual() - self.best)
+
+
+_USUAL: Final[dict[str, float]] = {}
+
+
+def _usual(problem: Problem) -> float:
+    if problem.name not in _USUAL:
+        drawn = []
+        for seed in range(REFERENCE_POINTS):
+            surface = problem.surface(seed)
+            drawn.append(surface(sample(problem.space, number_rng(seed, -2))))
+        _USUAL[problem.name] = statistics.median(drawn)
+    return _USUAL[problem.name]
+
+
+def problems(package_tables: Path | None = None) -> dict[str, Problem]:
+    """All by name: functions, variants of them, and the tables that are there."""
+    found = [function(name) for name in FUNCTIONS]
+    found += [mixed(), conditional(), two_valleys()]
+    found += [noisy(name) for name in ("branin", "hartmann6", "ackley")]
+    found += [table(path) for path in sorted(TABLES.glob("*.json")) if path.stem in SPACES]
+    if package_tables is not None:
+        found += [package_table(path) for path in sorted(package_tables.glob("*.json"))]
+    return {problem.name: problem for problem in found}
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def function(name: str) -> Problem:
+    known = FUNCTIONS[name]
+    space = {f"x{i}": Float(low, high) for i, (low, high) in enumerate(known.box())}
+    return Problem(
+        name=name,
+        kind="function",
+        space=space,
+        best=known.minimum,
+        surface=lambda seed: _instance(known, seed),
+    )
+
+
+def _instance(known: Known, seed: int) -> Surface:
+    rng = random.Random(f"shift/{seed}")
+    width = (known.high - known.low) * SHIFT_SHARE if known.shifts else 0.0
+    shifts = [width * rng.uniform(-1.0, 1.0) for _ in range(known.dimensions)]
+
+    def surface(params: Params) -> float:
+        return known.value([float(params[f"x{i}"]) - s for i, s in enumerate(shifts)])
+
+    return surface
+
+
+def noisy(name: str) -> Problem:
+    """The function with normal noise on every value that is told."""
+    plain = function(name)
+    deviation = NOISE_SHARE * abs(plain.usual() - plain.best)
+    return Problem(
+        name=f"{name}_noisy",
+        kind="variant",
+        space=plain.space,
+        best=plain.best,
+        surface=plain.surface,
+        noise_floor=deviation,
+        noise=lambda rng: rng.gauss(0.0, deviation),
+    )
+
+
+def mixed() -> Problem:
+    """Shifted Ackley in six dimensions, two of them whole numbers, one logarithmic and one a
+    choice whose values are in no order."""
+    places = {"relu": 3.0, "gelu": -1.0, "tanh": 0.0, "silu": 2.0, "elu": -4.0, "mish": 1.0}
+    space: SearchSpace = {
+        "a": Float(-8.0, 8.0),
+        "b": Float(-8.0, 8.0),
+        "depth": Int(1, 16),
+        "units": Int(1, 256, log=True),
+        "rate": Float(1e-6, 1e-1, log=True),
+        "kind": Categorical(tuple(places)),
+    }
+    ackley = FUNCTIONS["ackley"].value
+
+    def build(seed: int) -> Surface:
+        rng = random.Random(f"mixed/{seed}")
+        a, b = rng.uniform(-6.0, 6.0), rng.uniform(-6.0, 6.0)
+        depth, units, rate = rng.randint(3, 14), rng.randint(1, 7), rng.uniform(-5.0, -2.0)
+
+        def surface(params: Params) -> float:
+            return ackley(
+                [
+                    float(params["a"]) - a,
+                    float(params["b"]) - b,
+                    float(int(params["depth"]) - depth),
+                    2.0 * (math.log2(int(params["units"])) - units),
+                    3.0 * (math.log10(float(params["rate"])) - rate),
+                    places[str(params["kind"])],
+                ]
+            )
+
+        return surface
+
+    return Problem(name="ackley_mixed", kind="variant", space=space, best=0.0, surface=build)
+
+
+def conditional() -> Problem:
+    """One of three functions is chosen; each has its own parameters, which exist only then. The
+    camel is the lowest, the sphere the safest."""
+    camel, branin = FUNCTIONS["six_hump_camel"], FUNCTIONS["branin"]
+    space: dict[str, Float | Categorical] = {"which": Categorical(("sphere", "branin", "camel"))}
+    boxes = {"sphere": [(-5.0, 5.0)] * 2, "branin": branin.box(), "camel": camel.box()}
+    for which, box in boxes.items():
+        for i, (low, high) in enumerate(box):
+            space[f"{which}_{i}"] = Float(low, high, when=(("which", (which,)),))
+
+    def surface(params: Params) -> float:
+        which = str(params["which"])
+        x = [float(params[f"{which}_{i}"]) for i in range(2)]
+        if which == "camel":
+            return 20.0 * (camel.value(x) - camel.minimum)
+        if which == "branin":
+            return 5.0 + branin.value(x) - branin.minimum
+        return 2.0 + math.fsum(v * v for v in x)
+
+    return Problem(
+        name="conditional", kind="variant", space=space, best=0.0, surface=lambda seed: surface
+    )
+
+
+VALLEY_RADIUS: Final = 0.22
+VALLEY_FLOOR: Final = 0.3
+
+
+def two_valleys() -> Problem:
+    """A wide bowl that leads away from a narrow valley, which is lower.
+
+    Whoever follows the slope is at home in the bowl soon and never leaves it; whoever draws at
+    random meets the valley now and then and only then needs the slope. So the better of the two
+    changes on the way.
+    """
+    dimensions = 3
+    space = {f"x{i}": Float(0.0, 1.0) for i in range(dimensions)}
+
+    def build(seed: int) -> Surface:
+        rng = random.Random(f"valleys/{seed}")
+        corner = [rng.random() < 0.5 for _ in range(dimensions)]
+        bowl = [0.2 if high else 0.8 for high in corner]
+        valley = [rng.uniform(0.7, 0.78) if high else rng.uniform(0.22, 0.3) for high in corner]
+
+        def surface(params: Params) -> float:
+            x = [float(params[f"x{i}"]) for i in range(dimensions)]
+            far = math.dist(x, bowl)
+            near = math.dist(x, valley) / VALLEY_RADIUS
+            wide = VALLEY_FLOOR + 0.7 * min(1.0, far)
+            return min(wide, 0.9 * VALLEY_FLOOR * near) if near < 1.0 else wide
+
+        return surface
+
+    return Problem(name="two_valleys", kind="switching", space=space, best=0.0, surface=build)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def table(path: Path) -> Problem:
+    """Real training runs recorded by `benchmarks.record_tables`, between rows by their nearest."""
+    rows = NearestRows(SPACES[path.stem], json.loads(path.read_text())["rows"])
+    return Problem(
+        name=f"table_{path.stem}",
+        kind="table",
+        space=SPACES[path.stem],
+        best=rows.best,
+        surface=lambda seed: rows.value,
+        direction=Direction.MAXIMIZE,
+        noise_floor=rows.noise_floor,
+        noise=rows.noise,
+    )
+
+
+def package_table(path: Path) -> Problem:
+    """A full table of a package, every point of the space recorded with several seeds."""
+    rows = ExactTable.read(path)
+    return Problem(
+        name=path.stem,
+        kind="package",
+        space=rows.space,
+        best=rows.best,
+        surface=lambda seed: rows.value,
+        direction=rows.direction,
+        noise_floor=rows.noise_floor,
+        noise=rows.noise,
+    )
+
+
+@functools.cache
+def all_problems(package_tables: Path | None = None) -> Mapping[str, Problem]:
+    """`problems`, read once in each process."""
+    return problems(package_tables)
