@@ -91,8 +91,10 @@ class Split:
 
 def prompt_of(fields: Mapping[str, Any]) -> str:
     """The normalised text of what a row asks, whatever its format."""
-    if "messages" in fields and isinstance(fields["messages"], list):
-        return _normalised(_asked(fields["messages"]))
+    for name in ("messages", "chosen"):  # a pair may have no prompt apart
+        talk = fields.get(name)
+        if isinstance(talk, list) and "prompt" not in fields:
+            return _normalised(_asked(talk))
     for name in _PROMPT_FIELDS:
         if name in fields:
             return _normalised(texts(fields[name]))

@@ -36,6 +36,15 @@ RESUME_DIR: Final = "resume"
 EXIT_STOPPED: Final = 42
 """The program saved what it had and left because it was asked to."""
 
+EXIT_BAD_INPUT: Final = 2
+"""A built-in program's: settings or data are not what it can train on; its one line says why."""
+
+EXIT_OUT_OF_MEMORY: Final = 44
+"""A training program's: it ran out of memory, caught that and left."""
+
+EXIT_NOT_FINITE: Final = 45
+"""A training program's: its loss became NaN or infinite."""
+
 EXIT_REFUSED: Final = 43
 """An evaluator's: the artifact itself cannot be scored (not loadable, not allowed). That is the
 candidate's fault and final; every other failure of an evaluator is the evaluator's own."""

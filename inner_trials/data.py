@@ -89,7 +89,7 @@ def training_example(row: Row) -> tuple[Shape, dict[str, Any]]:
     """
     fields = row.fields
     if "messages" in fields:
-        messages = _messages(fields["messages"], f"{row.where}: messages")
+        messages = read_messages(fields["messages"], f"{row.where}: messages")
         if not any(message["role"] == "assistant" for message in messages):
             raise DataError(f"{row.where}: messages has none with role assistant to learn from")
         return "messages", {"messages": messages}
@@ -105,8 +105,8 @@ def training_example(row: Row) -> tuple[Shape, dict[str, Any]]:
             raise DataError(f"{row.where}: completion is empty")
         return "text", {"prompt": prompt, "completion": completion}
     return "chat", {
-        "prompt": _messages(prompt, f"{row.where}: prompt"),
-        "completion": _messages(completion, f"{row.where}: completion"),
+        "prompt": read_messages(prompt, f"{row.where}: prompt"),
+        "completion": read_messages(completion, f"{row.where}: completion"),
     }
 
 
@@ -142,7 +142,8 @@ def _json_object(line: bytes, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _messages(value: object, where: str) -> list[Message]:
+def read_messages(value: object, where: str) -> list[Message]:
+    """A checked list of messages. Raises DataError, naming `where`."""
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: expected a text or a list of messages, all of the same kind")
     messages = []

@@ -1,6 +1,7 @@
 """Loads a model and its tokenizer from a directory: offline, safetensors only, no remote code."""
 
 import json
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,9 +50,31 @@ def check_model(directory: Path) -> ModelSummary:
         )
     return ModelSummary(
         architecture=str(architectures[0]),
-        parameters=sum(_count_parameters(path) for path in weights),
+        parameters=sum(math.prod(shape) for path in weights for shape in _shapes(path).values()),
         weight_files=len(weights),
     )
+
+
+def context_tokens(directory: Path) -> int | None:
+    """How many positions a model has; None where its config does not say."""
+    value = _read_config(directory / "config.json").get("max_position_embeddings")
+    return value if isinstance(value, int) and value > 1 else None
+
+
+def check_padding(directory: Path) -> None:
+    """A reward is read at the last token that is no padding, so the two must be told apart.
+
+    Raises:
+        ModelError: the tokenizer names no padding token, or the end token is it.
+    """
+    settings = _read_config(directory / "tokenizer_config.json")
+    pad, end = (_content(settings.get(name)) for name in ("pad_token", "eos_token"))
+    if pad is None or pad == end:
+        raise ModelError(
+            f"{directory.name}/tokenizer_config.json: its pad_token is {pad or 'missing'}, but a"
+            " reward model needs one that is not the end token; name another special token of its"
+            " vocabulary"
+        )
 
 
 def load_tokenizer(directory: Path) -> "PreTrainedTokenizerBase":
@@ -75,27 +98,55 @@ def load_tokenizer(directory: Path) -> "PreTrainedTokenizerBase":
     return tokenizer
 
 
-def load_model(directory: Path, *, dtype: str = "float32") -> "PreTrainedModel":
-    """The directory's causal language model, in `dtype` ("auto" for the dtype it was saved in).
+def load_model(
+    directory: Path,
+    *,
+    dtype: str = "float32",
+    quantization: Any = None,
+    auto_class: str = "AutoModelForCausalLM",
+    new_weights: tuple[str, ...] = (),
+) -> "PreTrainedModel":
+    """The directory's model, in `dtype` ("auto" for the dtype it was saved in).
+
+    Args:
+        quantization: how its linear layers are stored while they are frozen.
+        auto_class: which of transformers' classes loads it.
+        new_weights: weights that the directory may lack; they are drawn at random.
 
     Raises:
         ModelError: it is refused by `check_model`, or weights are missing or of another shape.
     """
-    from transformers import AutoModelForCausalLM
+    import transformers
 
     check_model(directory)
-    model, report = AutoModelForCausalLM.from_pretrained(
+    placed = {} if quantization is None else {"device_map": _device_map()}
+    labels = {"num_labels": 1} if auto_class == "AutoModelForSequenceClassification" else {}
+    model, report = getattr(transformers, auto_class).from_pretrained(
         directory,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
         dtype=dtype,
+        quantization_config=quantization,
         output_loading_info=True,
+        **placed,
+        **labels,
     )
-    wrong = sorted({*report["missing_keys"], *(str(k) for k in report["mismatched_keys"])})
+    missing = {*report["missing_keys"]} - {*new_weights}
+    wrong = sorted({*missing, *(str(k) for k in report["mismatched_keys"])})
     if wrong:
         raise ModelError(f"{directory.name}: weights missing or of another shape: {wrong[:3]}")
     return model
+
+
+def _device_map() -> dict[str, Any]:
+    import torch
+
+    return {"": 0 if torch.cuda.is_available() else "cpu"}
+
+
+def _content(token: Any) -> str | None:
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
@@ -111,7 +162,19 @@ def _read_config(path: Path) -> Mapping[str, Any]:
     return value
 
 
-def _count_parameters(path: Path) -> int:
+def tensor_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor in a directory's weight files, from their headers.
+
+    Raises:
+        ModelError: a file is not in the safetensors format.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(directory.glob("*.safetensors")):
+        shapes |= _shapes(path)
+    return shapes
+
+
+def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
     where = f"{path.parent.name}/{path.name}"
     with path.open("rb") as file:
         prefix = file.read(8)
@@ -120,14 +183,7 @@ def _count_parameters(path: Path) -> int:
             raise ModelError(f"{where}: not a safetensors file")
         try:
             header = json.loads(file.read(size))
-            shapes = [t["shape"] for name, t in header.items() if name != "__metadata__"]
-            return sum(_product(shape) for shape in shapes)
+            tensors = {name: t["shape"] for name, t in header.items() if name != "__metadata__"}
+            return {name: tuple(int(n) for n in shape) for name, shape in tensors.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ModelError(f"{where}: not a safetensors file") from None
-
-
-def _product(shape: list[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= int(size)
-    return total

@@ -2,31 +2,41 @@
 
 Run as `python -P -m inner_trials.prepare` in a `prepare` attempt. Inputs: `base` (a model),
 `split_*` (the evaluator's splits), and any other name but `code`, `source` and `resume` is data.
-Options: `program` (with `sft`, rows must be fit for it), `ngram`, and `max_contamination`, the
-share of a split's items that may also be in the data. One JSON object on the score channel:
+Options: `program` (rows must be fit for a built-in one), `tokenizer_sha256` and
+`chat_template_sha256`, which the base's must be, `ngram`, and `max_contamination`, the share of a
+split's items that may also be in the data. One JSON object on the score channel:
 `{"ok": true, "rows": ..., "contamination": ...}` or `{"ok": false, "error": "..."}`, which has
 `"contaminated": true` beside it when that was the reason. Standard library only.
 """
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inner_trials import contamination, data, models, reporting
+from inner_trials import contamination, data, models, pairs, pins, prompts, reporting
 from inner_trials.settings import SettingsError, at_least, read_settings
 
 CODE: Final = frozenset({"code", "source", "resume"})
 NOT_DATA: Final = CODE | {"base"}
 SPLIT_PREFIX: Final = "split_"
 CHUNK_BYTES: Final = 1024 * 1024
+READERS: Final[Mapping[str, Callable[[Path], object]]] = {
+    "sft": data.read_examples,
+    "dpo": pairs.read_pairs,
+    "reward_model": pairs.read_pairs,
+    "rejection_sampling": prompts.read_prompts,
+}
+"""Of the inputs `train` and `heldout` of each built-in program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     program: str = "command"
+    tokenizer_sha256: str = ""
+    chat_template_sha256: str = ""
     ngram: int = at_least(1, default=13)
     max_contamination: float = at_least(0.0, default=0.0)
 
@@ -67,6 +77,12 @@ def inspect(settings: Settings, inputs: Mapping[str, Path]) -> dict[str, object]
     report: dict[str, object] = {}
     if "base" in inputs:
         report["base"] = asdict(models.check_model(inputs["base"]))
+        if settings.program in READERS:
+            report["pins"] = pins.verify_pins(
+                inputs["base"],
+                tokenizer=settings.tokenizer_sha256,
+                chat_template=settings.chat_template_sha256,
+            )
     uninspected: dict[str, str] = {}
     splits = read_splits(settings, inputs, uninspected)
     names = sorted(n for n in inputs if n not in NOT_DATA and not n.startswith(SPLIT_PREFIX))
@@ -89,7 +105,7 @@ def read_splits(
             try:
                 split = contamination.Split(path, ngram=settings.ngram)
             except data.DataError as error:
-                uninspected[name] = tolerated(settings, error)
+                uninspected[name] = tolerated(error, is_required=settings.program in READERS)
             else:
                 splits[name.removeprefix(SPLIT_PREFIX)] = split
     return splits
@@ -104,22 +120,30 @@ def read_through(
 ) -> int | None:
     """Show every row to every split and count them; None for what is not rows."""
     count = 0
+    reader = reader_of(settings.program, name)
     try:
-        if settings.program == "sft":
-            data.read_examples(path)
+        if reader is not None:
+            reader(path)
         for row in data.read_rows(path):
             count += 1
             for split in splits.values():
                 split.see(row.fields)
     except data.DataError as error:
-        uninspected[name] = tolerated(settings, error)
+        uninspected[name] = tolerated(error, is_required=reader is not None)
         return None
     return count
 
 
-def tolerated(settings: Settings, error: data.DataError) -> str:
-    """Only `sft` says what its rows look like; another program may read anything."""
-    if settings.program == "sft":
+def reader_of(program: str, name: str) -> Callable[[Path], object] | None:
+    """What checks the rows of an input; None for what may hold anything, such as a model."""
+    if name == "fixed":
+        return data.read_examples if program in READERS else None
+    return READERS.get(program) if name in ("train", "heldout") else None
+
+
+def tolerated(error: data.DataError, *, is_required: bool) -> str:
+    """Only the built-in programs say what their rows look like; others may read anything."""
+    if is_required:
         raise error
     return str(error)
 

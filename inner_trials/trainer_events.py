@@ -1,5 +1,6 @@
 """Ties a TRL trainer to the trial's contract: values out, checkpoints kept, stop obeyed."""
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from inner_trials import reporting
+from inner_trials import failures, guards, reporting, usage
 
 REPORTED: Final[Mapping[str, str]] = {
     "loss": "train/loss",
@@ -16,22 +17,42 @@ REPORTED: Final[Mapping[str, str]] = {
     "mean_token_accuracy": "train/mean_token_accuracy",
     "entropy": "train/entropy",
     "num_tokens": "train/tokens",
+    "eval_loss": "heldout/loss",
+    "eval_mean_token_accuracy": "heldout/mean_token_accuracy",
 }
+_MUST_BE_FINITE: Final = ("train/loss",)
 
 
 class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
-    """Add it to any transformers trainer whose `output_dir` lies in the trial's output."""
+    """Add it to any transformers trainer whose `output_dir` lies in the trial's output.
 
-    def __init__(self) -> None:
+    `reported` names, beside REPORTED, what of the trainer's log is reported and under what name.
+    """
+
+    def __init__(self, reported: Mapping[str, str] | None = None) -> None:
         self.is_stopped = False
         """Whether training was left early because the trial was asked to stop."""
+        self._reported = {**REPORTED, **(reported or {})}
+        self._latest: dict[str, float] = {}
         self._tokens_then = 0.0
         self._clock_then = time.monotonic()
+        self._has_begun = False
+
+    def latest(self, *names: str) -> dict[str, float]:
+        """The last value reported of each of these metrics, where there was one."""
+        return {name: self._latest[name] for name in names if name in self._latest}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         self._clock_then = time.monotonic()
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            reporting.report(state.global_step, {"run/start_up_s": usage.process_age_s()})
 
     def on_log(
         self,
@@ -41,7 +62,8 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         logs: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        values = {REPORTED[n]: v for n, v in (logs or {}).items() if n in REPORTED}
+        names = self._reported
+        values = {names[n]: v for n, v in (logs or {}).items() if n in names}
         if not values:
             return
         now = time.monotonic()
@@ -49,9 +71,15 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         if tokens > self._tokens_then and now > self._clock_then:
             values["train/tokens_per_s"] = (tokens - self._tokens_then) / (now - self._clock_then)
         self._tokens_then, self._clock_then = tokens, now
-        reporting.report(state.global_step, values)
+        self._latest |= {name: float(value) for name, value in values.items()}
+        if any(name.startswith("heldout/") for name in values):
+            values |= guards.overfit(self._latest)
+        reporting.report(state.global_step, {**values, **usage.memory()})
         shown = "  ".join(f"{name.split('/')[-1]} {float(v):.4g}" for name, v in values.items())
         print(f"step {state.global_step}/{state.max_steps}  {shown}", flush=True)
+        for name in _MUST_BE_FINITE:
+            if not math.isfinite(float(values.get(name, 0.0))):
+                raise failures.not_finite(name, float(values[name]), state.global_step)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

@@ -69,8 +69,10 @@ class ConstraintSpec(Strict):
 class ProgramSpec(Strict):
     """What one trial runs."""
 
-    kind: Literal["sft", "command"]
-    """sft: the built-in supervised fine-tuning; command: your own program."""
+    kind: Literal["sft", "dpo", "reward_model", "rejection_sampling", "command"]
+    """sft: supervised fine-tuning; dpo: preference optimisation on pairs; reward_model: learns
+    to rank pairs; rejection_sampling: the best of N sampled answers, then sft on them; command:
+    your own program."""
     python: NonEmpty | None = None
     """Interpreter for `{python}` and for the built-in programs; default: the one ARL runs on."""
     argv: Argv | None = None

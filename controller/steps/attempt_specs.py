@@ -147,12 +147,21 @@ def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
             "kind": "prepare",
             "parameters": {},
             "seed": ctx.view.study.seed,
-            "options": {"program": ctx.view.spec.program.kind},
+            "options": {"program": ctx.view.spec.program.kind, **_pins(ctx.view.spec)},
         },
         limits=_limits(ctx, attempt, None),
         egress=ctx.view.spec.target.egress,
         options=_target_options(ctx, attempt),
     )
+
+
+def _pins(study: StudySpec) -> dict[str, Json]:
+    """The digests of tokenizer and chat template that a study of a built-in program fixes."""
+    if study.program.kind == "command":
+        return {}
+    fixed = study.program.options
+    names = ("tokenizer_sha256", "chat_template_sha256")
+    return {name: str(fixed[name]) for name in names if fixed.get(name)}
 
 
 def store_own_code(store: ArtifactStore) -> str:

@@ -26,6 +26,10 @@ CAUSES: Final = {
     # We end attempts for a reason we know; one that nobody here asked for was lost.
     ExitCause.KILLED: Reason.ATTEMPT_LOST,
 }
+SAID: Final = {
+    contract.EXIT_OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
+    contract.EXIT_NOT_FINITE: Reason.NOT_FINITE,
+}
 LOG_TAIL_BYTES: Final = 600
 
 
@@ -50,6 +54,12 @@ def exit_reason(exited: e.AttemptExited) -> Reason | None:
     return Reason.CRASHED if (exited.exit_code or -1) < 0 else Reason.EXIT_NONZERO
 
 
+def training_reason(exited: e.AttemptExited) -> Reason | None:
+    """The same of a training program, which may say by its exit status what ended it."""
+    reason = exit_reason(exited)
+    return SAID.get(exited.exit_code or 0, reason) if reason is Reason.EXIT_NONZERO else reason
+
+
 def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     exited = attempt.exited
     if exited is None:
@@ -61,7 +71,7 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, "stopped as asked")
         ctx.end_trial(trial, TrialState.PRUNED, reason, _pruned_at(trial))
         return
-    failure = exit_reason(exited)
+    failure = training_reason(exited)
     if failure is None:
         _collect(ctx, trial, attempt)
     elif _keep_resume(ctx, trial, attempt):

@@ -48,23 +48,26 @@ def start(
     directory: Path,
     task: Path,
     *,
+    program: str = "sft",
     seed: int = 0,
     base: Path | None = None,
+    data: Mapping[str, Path] | None = None,
     resume: Path | None = None,
     **options: object,
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
-    """Start one attempt of `inner_trials.sft` in a directory of its own."""
+    """Start one attempt of a training program in a directory of its own; `data` are its inputs
+    beside the base (the demo's training rows by default)."""
     workspace = directory / "workspace"
     workspace.mkdir(parents=True)
     (directory / "output").mkdir()
     document = {
         "format": 1,
         "trial": "trial-0",
-        "kind": "sft",
+        "kind": program,
         "seed": seed,
         "options": {**OPTIONS, **options},
         "parameters": {},
-        "inputs": {"base": str(base or task / "base"), "train": str(task / "data")},
+        "inputs": {"base": str(base or task / "base"), **_paths(data or {"train": task / "data"})},
         "output": str(directory / "output"),
         "workspace": str(workspace),
         "resume": None if resume is None else str(resume),
@@ -81,13 +84,17 @@ def start(
         "ARL_STOP": str(directory / "stop"),
     }
     return Trial(directory), subprocess.Popen(
-        [sys.executable, "-P", "-m", "inner_trials.sft"],
+        [sys.executable, "-P", "-m", f"inner_trials.{program}"],
         cwd=workspace,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def _paths(inputs: Mapping[str, Path]) -> dict[str, str]:
+    return {name: str(path) for name, path in inputs.items()}
 
 
 def code(directory: Path) -> Path:

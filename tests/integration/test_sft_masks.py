@@ -31,10 +31,14 @@ def quiet_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ARL_OUTPUT", str(tmp_path / "output"))
 
 
+def built(base: Path, shape: data.Shape, rows: list[dict[str, Any]], **options: Any) -> Any:
+    settings = read_settings(sft.Settings, {"options": options})
+    return sft.build_trainer(sft.Job(settings, base, shape, rows, [], 0))
+
+
 def learned_text(base: Path, shape: data.Shape, rows: list[dict[str, Any]], **options: Any) -> Any:
     """Per row of one batch: its padded length, and the text its loss is taken on."""
-    settings = read_settings(sft.Settings, {"options": {"max_steps": 1, **options}})
-    trainer = sft.build_trainer(settings, base, shape, rows, 0)
+    trainer = built(base, shape, rows, max_steps=1, **options)
     batch = trainer.data_collator(list(trainer.train_dataset))
     tokenizer = trainer.processing_class
     found = []
@@ -86,10 +90,7 @@ def test_half_precision_without_a_gpu_is_refused_rather_than_run_into_nan(base: 
 
 
 def test_packed_rows_keep_their_masks_and_do_not_see_each_other(base: Path) -> None:
-    settings = read_settings(
-        sft.Settings, {"options": {"max_steps": 1, "packing": True, "max_length": 64}}
-    )
-    trainer = sft.build_trainer(settings, base, "text", [SHORT, LONG], 0)
+    trainer = built(base, "text", [SHORT, LONG], max_steps=1, packing=True, max_length=64)
     batch = trainer.data_collator(list(trainer.train_dataset))
     assert batch["input_ids"].shape[0] == 1
     tokenizer = trainer.processing_class

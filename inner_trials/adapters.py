@@ -1,0 +1,199 @@
+"""LoRA and QLoRA: their settings, starting from an earlier adapter, and plain weights at the end.
+
+The optional input `adapter` (what `keep_adapter` saved) is merged into the base before training.
+"""
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from inner_trials import models, reporting
+from inner_trials.models import ModelError
+from inner_trials.settings import SettingsError, above, at_least
+
+CONFIG_FILE: Final = "adapter_config.json"
+WEIGHTS_FILE: Final = "adapter_model.safetensors"
+BASE_FILE: Final = "base.json"
+"""Beside an adapter that a program saved: which base it belongs to."""
+_PREFIX: Final = "base_model.model."
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSettings:
+    """What is trained: all weights, or small matrices beside them."""
+
+    parameterization: Literal["full", "lora", "qlora"] = "full"
+    """`qlora`: LoRA on a base stored in 4-bit NF4; needs bitsandbytes."""
+    lora_r: int = at_least(1, default=16)
+    lora_alpha: float = above(0.0, default=32.0)
+    lora_dropout: float = at_least(0.0, default=0.0)
+    lora_target: str = "all-linear"
+    """`all-linear`, or names of modules with commas between."""
+    keep_adapter: bool = False
+    """Also save the LoRA adapter alone, below model/adapter."""
+
+
+def check_adapter(settings: AdapterSettings, base: Path) -> None:
+    """Check, with the standard library alone, what is needed for the parameterization.
+
+    Raises:
+        SettingsError: qlora without bitsandbytes.
+        ModelError: the input `adapter` is none, or belongs to another base.
+    """
+    if settings.parameterization == "qlora" and not importlib.util.find_spec("bitsandbytes"):
+        raise SettingsError(
+            "options.parameterization: qlora needs bitsandbytes, which this Python lacks; install"
+            " arl[qlora] there, or name one that has it in program.python"
+        )
+    start = _find_start()
+    if start is None:
+        return
+    for name in (CONFIG_FILE, WEIGHTS_FILE):
+        if not (start / name).is_file():
+            raise ModelError(f"adapter/{name}: no such file; this is not a LoRA adapter")
+    noted = start / BASE_FILE
+    if noted.is_file():
+        wanted = json.loads(noted.read_text(encoding="utf-8")).get("weights_sha256")
+        if wanted != weights_digest(base):
+            raise ModelError(
+                "adapter: it was trained on another base (its base.json names weights"
+                f" {str(wanted)[:16]}…, these are {weights_digest(base)[:16]}…); mount that base"
+            )
+    _check_shapes(start, base)
+
+
+def _check_shapes(start: Path, base: Path) -> None:
+    """Every pair of LoRA matrices must fit a weight of the base."""
+    weights = models.tensor_shapes(base)
+    for name, shape in models.tensor_shapes(start).items():
+        module, is_a, _ = name.removeprefix(_PREFIX).partition(".lora_A.")
+        if not is_a:
+            module = module.partition(".lora_B.")[0]
+        target = weights.get(f"{module}.weight")
+        # A maps the layer's inputs to r numbers, B those to its outputs.
+        if target is None or shape[1 if is_a else 0] != target[1 if is_a else 0]:
+            found = "none of that name" if target is None else f"one of {target}"
+            raise ModelError(
+                f"adapter: {name} {shape} is for another base, which has {found}; mount the base"
+                " that it was trained on"
+            )
+
+
+def load_base(settings: AdapterSettings, base: Path, **options: Any) -> Any:
+    """The base to train, with the input `adapter` merged into it, in 4 bits for qlora.
+
+    `options` go to `models.load_model`.
+    """
+    start = _find_start()
+    if settings.parameterization != "qlora":
+        return _with_start(models.load_model(base, **options), start)
+    if start is None:
+        return models.load_model(base, quantization=quantization_config(), **options)
+    with tempfile.TemporaryDirectory() as folder:  # only files can be loaded in 4 bits
+        whole = _with_start(models.load_model(base), start)
+        whole.save_pretrained(folder)
+        return models.load_model(Path(folder), quantization=quantization_config(), **options)
+
+
+def _with_start(model: Any, start: Path | None) -> Any:
+    if start is None:
+        return model
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(model, start).merge_and_unload()
+
+
+def _find_start() -> Path | None:
+    try:
+        return reporting.input_path("adapter")
+    except reporting.MissingInput:
+        return None
+
+
+def quantization_config() -> Any:
+    """NF4 with double quantisation (Dettmers et al. 2023), computing in bf16 on a GPU that has
+    it and in fp32 elsewhere."""
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    has_bf16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16 if has_bf16 else torch.float32,
+    )
+
+
+def lora_config(settings: AdapterSettings, *, task: str = "CAUSAL_LM") -> Any:
+    """peft's configuration; None for full training."""
+    if settings.parameterization == "full":
+        return None
+    from peft import LoraConfig
+
+    names = [name.strip() for name in settings.lora_target.split(",")]
+    return LoraConfig(
+        r=settings.lora_r,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=settings.lora_dropout,
+        target_modules=names[0] if len(names) == 1 else names,
+        task_type=task,
+        # The head of a reward model is new: it has to be trained as a whole.
+        modules_to_save=["score"] if task == "SEQ_CLS" else None,
+    )
+
+
+def merged(model: Any, settings: AdapterSettings, base: Path) -> Any:
+    """Plain weights that answer as the trained adapter does; on a 4-bit base, the weights that
+    its codes stand for."""
+    if settings.parameterization == "qlora":
+        _dequantise(model)
+    return model.merge_and_unload()
+
+
+def _dequantise(model: Any) -> None:
+    """Replace each 4-bit layer below the adapters by an ordinary one with the same values."""
+    import bitsandbytes
+    import torch
+
+    for layer in list(model.modules()):
+        for name, inner in list(layer.named_children()):
+            if not isinstance(inner, bitsandbytes.nn.Linear4bit):
+                continue
+            weight = bitsandbytes.functional.dequantize_4bit(
+                inner.weight.data, inner.weight.quant_state
+            ).float()
+            plain = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=inner.bias is not None)
+            plain.weight.data = weight
+            if inner.bias is not None:
+                plain.bias.data = inner.bias.data.float()
+            setattr(layer, name, plain)
+
+
+def save_adapter(model: Any, base: Path, directory: Path) -> None:
+    """The adapter alone, with a note of the base it belongs to."""
+    model.save_pretrained(directory)
+    note = {"weights_sha256": weights_digest(base)}
+    (directory / BASE_FILE).write_text(json.dumps(note) + "\n", encoding="utf-8")
+
+
+def weights_digest(directory: Path) -> str:
+    """sha256 over a model's weight files, in order of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.glob("*.safetensors")):
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def described(settings: AdapterSettings) -> dict[str, object]:
+    """The fields that say how something was parameterised, for lineage."""
+    names = [field.name for field in dataclasses.fields(AdapterSettings)]
+    return {name: getattr(settings, name) for name in names}

@@ -1,0 +1,48 @@
+"""What may go wrong while training and is nobody's mistake: typed, with what to change."""
+
+from typing import Final
+
+from inner_trials.contract import EXIT_NOT_FINITE, EXIT_OUT_OF_MEMORY
+
+_NO_MEMORY: Final = ("out of memory", "can't allocate memory", "DefaultCPUAllocator")
+_LESS: Final = (
+    "use a smaller per_device_train_batch_size (with more gradient_accumulation_steps), a smaller"
+    " max_length, gradient_checkpointing: true, or parameterization: lora or qlora"
+)
+
+
+class TrainingFailure(Exception):
+    """Training cannot go on; one line says why, and `status` is the program's exit status."""
+
+    status: int = 1
+
+
+class NotFinite(TrainingFailure):
+    """A loss or a score is NaN or infinite."""
+
+    status = EXIT_NOT_FINITE
+
+
+class OutOfMemory(TrainingFailure):
+    """The machine's or the GPU's memory does not hold it."""
+
+    status = EXIT_OUT_OF_MEMORY
+
+
+def typed(error: Exception) -> TrainingFailure | None:
+    """The failure an exception stands for; None for one that is a mistake of the program's."""
+    if isinstance(error, TrainingFailure):
+        return error
+    text = " ".join(str(error).split())
+    named = type(error).__name__ == "OutOfMemoryError"
+    told = isinstance(error, RuntimeError) and any(words in text for words in _NO_MEMORY)
+    if isinstance(error, MemoryError) or named or told:
+        return OutOfMemory(f"out of memory: {text[:200] or 'an allocation failed'}; {_LESS}")
+    return None
+
+
+def not_finite(name: str, value: float, step: int) -> NotFinite:
+    return NotFinite(
+        f"{name} is {value} at step {step}: use a smaller learning_rate, a longer warm-up"
+        " (warmup_steps), clipping (max_grad_norm), or precision: fp32"
+    )
