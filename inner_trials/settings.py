@@ -73,6 +73,8 @@ def _checked(where: str, value: object, hint: Any, rules: Mapping[str, float]) -
     for kind in allowed:
         if get_origin(kind) is Literal and value in get_args(kind):
             return value
+        if get_origin(kind) is dict and isinstance(value, dict):
+            return value
         if isinstance(kind, type) and (converted := _converted(value, kind)) is not None:
             _check_range(where, converted, rules)
             return converted
@@ -105,6 +107,7 @@ def _check_range(where: str, value: object, rules: Mapping[str, float]) -> None:
 
 def _spelled(allowed: tuple[Any, ...]) -> str:
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    names[dict] = "a mapping"
     words = []
     for kind in allowed:
         if get_origin(kind) is Literal:
@@ -112,5 +115,5 @@ def _spelled(allowed: tuple[Any, ...]) -> str:
         elif kind is types.NoneType:
             words.append("null")
         else:
-            words.append(names.get(kind, str(kind)))
+            words.append(names.get(get_origin(kind) or kind, str(kind)))
     return " or ".join(words)
