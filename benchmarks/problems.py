@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.functions import FUNCTIONS, Known
+from benchmarks.functions import FUNCTIONS, Known, branin, six_hump_camel
 from benchmarks.lookup import ExactTable, NearestRows
 from benchmarks.table_spaces import SPACES
 from ledger.records import Direction, Params
@@ -153,22 +153,28 @@ def mixed() -> Problem:
 
 
 def conditional() -> Problem:
-    """One of three functions is chosen; each has its own parameters, which exist only then. The
-    camel is the lowest, the sphere the safest."""
-    camel, branin = FUNCTIONS["six_hump_camel"], FUNCTIONS["branin"]
-    space: dict[str, Float | Categorical] = {"which": Categorical(("sphere", "branin", "camel"))}
-    boxes = {"sphere": [(-5.0, 5.0)] * 2, "branin": branin.box(), "camel": camel.box()}
-    for which, box in boxes.items():
-        for i, (low, high) in enumerate(box):
-            space[f"{which}_{i}"] = Float(low, high, when=(("which", (which,)),))
+    """One of three functions is chosen; all have `u`, and each a second coordinate that exists
+    only then. The camel is the lowest, the sphere the safest."""
+    boxes = {
+        "sphere": [(-5.0, 5.0), (-5.0, 5.0)],
+        "branin": FUNCTIONS["branin"].box(),
+        "camel": FUNCTIONS["six_hump_camel"].box(),
+    }
+    space: dict[str, Float | Categorical] = {"which": Categorical(tuple(boxes)), "u": SHARE}
+    for which in boxes:
+        space[f"{which}_v"] = Float(0.0, 1.0, when=(("which", (which,)),))
 
     def surface(params: Params) -> float:
         which = str(params["which"])
-        x = [float(params[f"{which}_{i}"]) for i in range(2)]
+        shares = float(params["u"]), float(params[f"{which}_v"])
+        x = [
+            low + share * (high - low)
+            for share, (low, high) in zip(shares, boxes[which], strict=True)
+        ]
         if which == "camel":
-            return 20.0 * (camel.value(x) - camel.minimum)
+            return 20.0 * (six_hump_camel(x) - FUNCTIONS["six_hump_camel"].minimum)
         if which == "branin":
-            return 5.0 + branin.value(x) - branin.minimum
+            return 5.0 + branin(x) - FUNCTIONS["branin"].minimum
         return 2.0 + math.fsum(v * v for v in x)
 
     return Problem(
@@ -176,6 +182,7 @@ def conditional() -> Problem:
     )
 
 
+SHARE: Final = Float(0.0, 1.0)
 VALLEY_RADIUS: Final = 0.22
 VALLEY_FLOOR: Final = 0.3
 

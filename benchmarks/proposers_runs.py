@@ -51,7 +51,9 @@ class Told:
     """The trials of one search, their values, and the best so far."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        self._problem = problem
+        self.problem = problem
+        # Other draws on every problem, or a seed that is lucky on one is lucky on all of them.
+        self.seed = random.Random(f"{problem.name}/{seed}").getrandbits(31)
         self._surface = problem.surface(seed)
         self._rng = random.Random(f"noise/{problem.name}/{seed}")
         self.best_told: float | None = None
@@ -61,10 +63,10 @@ class Told:
     def evaluate(self, params: Params) -> tuple[float, bool]:
         """The value that is told, and whether it is the best so far."""
         true = self._surface(params)
-        told = true + self._problem.noise(self._rng)
+        told = true + self.problem.noise(self._rng)
         ahead = self.best_told is None or (
             told > self.best_told
-            if self._problem.direction is Direction.MAXIMIZE
+            if self.problem.direction is Direction.MAXIMIZE
             else told < self.best_told
         )
         if ahead:
@@ -76,19 +78,20 @@ class Told:
         """At each checkpoint up to `trials`."""
         last = len(self.true_of_best)
         marks = [min(mark, last) for mark in CHECKPOINTS if mark <= trials]
-        return [self._problem.regret(self.true_of_best[mark - 1]) for mark in marks]
+        return [self.problem.regret(self.true_of_best[mark - 1]) for mark in marks]
 
 
 def search(method: Method, problem: Problem, *, seed: int, trials: int, batch: int) -> Search:
     """Propose `batch` points, try them one after the other, and so on. A space that is exhausted
     ends the search early: its best counts from then on."""
+    told = Told(problem, seed)
     if method.is_optuna:
-        told, proposing_s = _optuna(method.name, problem, seed=seed, trials=trials, batch=batch)
+        proposing_s = _optuna(method.name, told, trials=trials, batch=batch)
         return Search(regrets=told.regrets(trials), proposing_s=proposing_s)
     setup = Setup(space=problem.space, options=read_options(method.name, method.options))
     proposer = build_proposer(method.name, setup)
     try:
-        return _drive(proposer, method, problem, seed=seed, trials=trials, batch=batch)
+        return _drive(proposer, method, told, trials=trials, batch=batch)
     finally:
         if isinstance(proposer, Closable):
             proposer.close()
@@ -97,10 +100,8 @@ def search(method: Method, problem: Problem, *, seed: int, trials: int, batch: i
 # --- ours ----------------------------------------------------------------------------------------
 
 
-def _drive(
-    proposer: Proposer, method: Method, problem: Problem, *, seed: int, trials: int, batch: int
-) -> Search:
-    told = Told(problem, seed)
+def _drive(proposer: Proposer, method: Method, told: Told, *, trials: int, batch: int) -> Search:
+    problem = told.problem
     objective = Objective(metric="value", direction=problem.direction)
     finished: list[FinishedTrial] = []
     proposed: set[str] = set()
@@ -119,7 +120,9 @@ def _drive(
         )
         count = min(batch, trials - len(finished))
         began = time.perf_counter()
-        given = ask(proposer, history, space=problem.space, count=count, seed=seed, state=state)
+        given = ask(
+            proposer, history, space=problem.space, count=count, seed=told.seed, state=state
+        )
         proposing_s += time.perf_counter() - began
         if not given.items:
             break
@@ -150,17 +153,15 @@ def _finished(number: int, params: Params, made_by: str, told: Told) -> Finished
 # --- Optuna's own loop ---------------------------------------------------------------------------
 
 
-def _optuna(
-    name: str, problem: Problem, *, seed: int, trials: int, batch: int
-) -> tuple[Told, float]:
-    """Ask, suggest as a program does, tell; a batch is asked for before any of it is told."""
+def _optuna(name: str, told: Told, *, trials: int, batch: int) -> float:
+    """Ask, suggest as a program does, tell; a batch is asked for before any of it is told. The
+    seconds it took."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
-        sampler=_sampler(name, seed), direction=str(problem.direction.value)
+        sampler=_sampler(name, told.seed), direction=str(told.problem.direction.value)
     )
-    told = Told(problem, seed)
     proposing_s = 0.0
     done = 0
     while done < trials:
@@ -168,13 +169,13 @@ def _optuna(
         began = time.perf_counter()
         for _ in range(min(batch, trials - done)):
             trial = study.ask()
-            asked.append((trial, suggest(trial, problem.space)))
+            asked.append((trial, suggest(trial, told.problem.space)))
         for trial, params in asked:
             value, _ = told.evaluate(params)
             study.tell(trial, value)
         proposing_s += time.perf_counter() - began
         done += len(asked)
-    return told, proposing_s
+    return proposing_s
 
 
 def _sampler(name: str, seed: int) -> Any:

