@@ -1,5 +1,6 @@
 """Reads training rows and evaluation items from JSON Lines; every error names file and line."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,18 @@ def read_rows(path: Path) -> Iterator[Row]:
                     count += 1
     if count == 0:
         raise DataError(f"{path.name}: no rows in it")
+
+
+def rows_digest(path: Path) -> str:
+    """sha256 over the bytes of an input's files, in order.
+
+    Raises:
+        DataError: there is none.
+    """
+    digest = hashlib.sha256()
+    for file in data_files(path):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def read_examples(path: Path) -> tuple[Shape, list[dict[str, Any]]]:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,11 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self._tokens_then = 0.0
         self._clock_then = time.monotonic()
         self._has_begun = False
+        self._keep: Callable[[Path], None] = lambda _: None
+
+    def also_keep(self, write: Callable[[Path], None]) -> None:
+        """Have `write(directory)` add to every resume checkpoint."""
+        self._keep = write
 
     def latest(self, *names: str) -> dict[str, float]:
         """The last value reported of each of these metrics, where there was one."""
@@ -102,5 +107,6 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
             for path in sorted(written.iterdir()):
                 path.rename(directory / path.name)
             written.rmdir()
+            self._keep(directory)
 
         reporting.save_checkpoint(move)

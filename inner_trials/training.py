@@ -68,22 +68,23 @@ class TrainingSettings(adapters.AdapterSettings):
 def run(
     name: str, prepare: Callable[[Mapping[str, Any]], T], train: Callable[[T], bool]
 ) -> NoReturn:
-    """Be the program `name`: prepare a job from params.json, train it, and leave.
-
-    `train` returns whether it stopped early because it was asked to. What is wrong with the
-    inputs, a loss that is no number and a lack of memory are one line and an exit status of
-    their own; only a mistake of the program's is a traceback.
-    """
-    status = _status(name, prepare, train)
+    """Be the program `name`: `execute` it and leave the process."""
+    status = execute(name, prepare, train)
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is on disk; taking torch apart object by object would only cost time.
     os._exit(status)
 
 
-def _status(
+def execute(
     name: str, prepare: Callable[[Mapping[str, Any]], T], train: Callable[[T], bool]
 ) -> int:
+    """Prepare a job from params.json and train it; returns the exit status.
+
+    `train` returns whether it stopped early because it was asked to. What is wrong with the
+    inputs, a loss that is no number and a lack of memory are one line and an exit status of
+    their own; only a mistake of the program's is a traceback.
+    """
     try:
         document = reporting.document()
         job = prepare(document)
@@ -238,7 +239,8 @@ def fit(trainer: Any, events: "TrialEvents") -> None:
     gc.enable()
     print(f"{seeding.describe_runtime()}  rows {len(trainer.train_dataset)}", flush=True)
     resume = reporting.resume_dir()
-    trainer.train(resume_from_checkpoint=str(resume) if resume is not None else None)
+    has_state = resume is not None and (resume / "trainer_state.json").is_file()
+    trainer.train(resume_from_checkpoint=str(resume) if has_state else None)
 
 
 def save(trainer: Any, settings: TrainingSettings, base: Path, directory: Path) -> None:
