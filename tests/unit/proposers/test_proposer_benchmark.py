@@ -109,7 +109,7 @@ def test_a_hybrid_is_compared_with_the_better_of_its_arms() -> None:
 def test_what_counts_is_the_true_value_of_what_looked_best() -> None:
     problem = SEARCHED["branin_noisy"]
     told = Told(problem, 0)
-    values = []
+    values: list[tuple[float, float]] = []
     for number in range(40):
         params = sample(problem.space, number_rng(3, number))
         value, is_ahead = told.evaluate(params)
