@@ -42,6 +42,8 @@ def ask(
     """
     try:
         proposals = proposer.propose(history, count=count, seed=seed, state=state)
+    except ProposerFailed:  # it says itself what happened
+        raise
     # A proposer is someone else's code: it may raise anything, even ask the process to exit.
     except (Exception, SystemExit) as error:
         raise ProposerFailed(f"it raised {type(error).__name__}: {error}") from error

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Options(BaseModel):
@@ -13,6 +13,14 @@ class Options(BaseModel):
     release: Literal["exact", "ladder"] | None = None
     """How it is told scores: exact, or ladder: rounded to the noise floor, with a best-so-far that
     moves only by a real step. Default: ladder for language models, exact for the others."""
+
+
+class HostedOptions(Options):
+    """Of proposers that run in a process of their own."""
+
+    call_s: float = Field(default=600.0, gt=0, le=86_400, strict=False)
+    """Seconds that one call may take, with the start of its process: a process that takes longer
+    is ended, and the call is made again with a fresh one, twice at most."""
 
 
 class NoOptions(Options):

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from proposers.options import Options
+from proposers.options import HostedOptions, Options
 
 
 class TpeOptions(Options):
@@ -12,7 +12,7 @@ class TpeOptions(Options):
     """How many points are weighed for each proposal."""
 
 
-class GpOptions(Options):
+class GpOptions(HostedOptions):
     startup_trials: int = Field(default=10, ge=1, le=10_000)
     """Points drawn at random before the first that is modelled."""
 

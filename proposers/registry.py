@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ledger.errors import InvalidInput, UnknownName
 from proposers.chat_options import LLMDiffOptions, LLMOptions
-from proposers.options import NoOptions, Options
+from proposers.options import HostedOptions, NoOptions, Options
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
@@ -37,6 +37,10 @@ class Registered:
     options: type[Options] = NoOptions
     exhausts: bool = False
     """Whether it ends by itself once every point of a finite space was proposed."""
+    is_hosted: bool = False
+    """Whether it runs in a process of its own, because it imports torch: there alone `build` is
+    called, and what it raises fails the study's first call. Its options are HostedOptions, it is
+    `is_slow`, it asks no models, and `sources` of the history it is told is None."""
     is_slow: bool = False
     """Whether a call may take longer than a tick: it is made beside the loop then."""
     asks_models: bool = False
@@ -67,12 +71,16 @@ def _random(setup: Setup) -> Proposer:
 
 
 def _optuna(name: str, setup: Setup) -> Proposer:
-    why = missing_modules(name)
-    if why:
-        raise InvalidInput(f"proposer.name {name!r}: {why}")
+    _check_modules(name)
     from proposers.optuna_search import OptunaSearch
 
     return OptunaSearch(name, setup.space, setup.options)
+
+
+def _check_modules(name: str) -> None:
+    why = missing_modules(name)
+    if why:
+        raise InvalidInput(f"proposer.name {name!r}: {why}")
 
 
 def missing_modules(name: str) -> str:
@@ -142,6 +150,7 @@ PROPOSERS: Final[Mapping[str, Registered]] = {
         build=partial(_optuna, "gp"),
         options=GpOptions,
         exhausts=True,
+        is_hosted=True,
         is_slow=True,
         modules=("optuna", "scipy", "torch"),
         extra="optuna,train",
@@ -211,8 +220,30 @@ def read_options(name: str, options: Mapping[str, object]) -> Options:
 
 
 def build_proposer(name: str, setup: Setup) -> Proposer:
-    """Raises UnknownName for a name that is not registered, InvalidInput for a space that the
-    proposer does not take."""
+    """One that is hosted comes in its wrapper, and its process is started by the first call.
+
+    Raises UnknownName for a name that is not registered, InvalidInput for a space that the
+    proposer does not take.
+    """
+    registered = find_proposer(name)
+    if not registered.is_hosted:
+        return registered.build(setup)
+    _check_modules(name)
+    from proposers.hosted import Hosted
+    from proposers.hosted_messages import Build
+
+    build = Build(
+        name=name,
+        space=dict(setup.space),
+        options=setup.options,
+        mutable=setup.mutable,
+        required_calls=setup.required_calls,
+    )
+    return Hosted(build, call_s=cast(HostedOptions, setup.options).call_s)
+
+
+def build_here(name: str, setup: Setup) -> Proposer:
+    """In this process, also one that is hosted: for the process that hosts it, and tests."""
     return find_proposer(name).build(setup)
 
 
