@@ -3,8 +3,9 @@
     python -m benchmarks.proposal_latency --json FILE [--sampler tpe] [--proposals 20]
 
 Both sides search the same six-parameter space, know the same finished trials in memory, and take
-one result in before each proposal, in one process and in turn. Times are medians in
-milliseconds; on a busy machine read the ratios.
+one result in before each proposal, in one process and in turn; a proposer that has a process of
+its own is asked through that one, as in a study. `hybrid` is a bandit over tpe and random. Times
+are medians in milliseconds; on a busy machine read the ratios.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,8 @@ from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History
 from ledger.states import Reason, TrialState
 from proposers.host import number_rng
-from proposers.registry import Setup, build_proposer, read_options
+from proposers.protocol import Closable
+from proposers.registry import PROPOSERS, Setup, build_proposer, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, sample
 
 SPACE: Final[SearchSpace] = {
@@ -35,7 +37,11 @@ SPACE: Final[SearchSpace] = {
 }
 GRID: Final[SearchSpace] = {f"p{i}": Int(0, 9) for i in range(6)}
 SIZES: Final = (100, 1_000, 5_000)
-SAMPLERS: Final = ("random", "grid", "sobol", "tpe", "cmaes", "nsga2", "gp")
+SAMPLERS: Final = ("random", "grid", "sobol", "tpe", "cmaes", "nsga2", "ppo", "hybrid", "gp")
+ARMS: Final = ("tpe", "random")
+OPTIONS: Final[Mapping[str, Mapping[str, object]]] = {
+    "hybrid": {"mode": "bandit", "cost": "trials", "arms": [{"name": name} for name in ARMS]}
+}
 OBJECTIVE: Final = Objective(metric="loss", direction=Direction.MINIMIZE)
 
 
@@ -52,7 +58,7 @@ def loss(params: Params) -> float:
     return sum(value * value for value in params.values() if isinstance(value, int | float))
 
 
-def _finished(number: int, params: Params) -> FinishedTrial:
+def _finished(number: int, params: Params, made_by: str) -> FinishedTrial:
     return FinishedTrial(
         number=number,
         params=params,
@@ -61,16 +67,21 @@ def _finished(number: int, params: Params) -> FinishedTrial:
         reason=Reason.WORSE,
         candidate_id=str(number),
         kept=False,
+        proposer=made_by,
     )
 
 
 def arl_ms(sampler: str, size: int, proposals: int) -> float:
     """The median over `proposals`; the trials before are known from one earlier call."""
     space = GRID if sampler == "grid" else SPACE
-    setup = Setup(space=space, options=read_options(sampler, {}))
+    setup = Setup(space=space, options=read_options(sampler, OPTIONS.get(sampler, {})))
     proposer = build_proposer(sampler, setup)
     points = [sample(space, number_rng(0, number)) for number in range(size)]
-    finished = [_finished(number, params) for number, params in enumerate(points)]
+    made_by = [f"hybrid/{arm}" for arm in ARMS] if sampler == "hybrid" else [sampler]
+    finished = [
+        _finished(number, params, made_by[number % len(made_by)])
+        for number, params in enumerate(points)
+    ]
     proposed = {params_digest(params) for params in points}
     state: bytes | None = None
     times = []
@@ -83,8 +94,10 @@ def arl_ms(sampler: str, size: int, proposals: int) -> float:
         times.append(time.perf_counter() - began)
         state = given.state
         (item,) = given.items
-        finished.append(_finished(number, item.params))
+        finished.append(_finished(number, item.params, item.proposer or sampler))
         proposed.add(params_digest(item.params))
+    if isinstance(proposer, Closable):
+        proposer.close()
     return statistics.median(times[1:]) * 1000
 
 
@@ -149,7 +162,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     rows: list[Row] = []
     print(f"{'sampler':8} {'trials':>6} {'ARL, ms':>9} {'Optuna, ms':>11} {'ARL, times 100':>15}")
-    for sampler in options.sampler or SAMPLERS:
+    for sampler in options.sampler or [name for name in SAMPLERS if name in PROPOSERS]:
         first: Row | None = None
         for size in SIZES:
             row = measure(sampler, size, options.proposals)

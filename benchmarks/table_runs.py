@@ -19,10 +19,14 @@ from ledger.records import Params
 
 CHECKPOINTS: Final = 10
 """Points of a curve, equally far apart; the last one is the run's result."""
-HELD_OUT: Final = 512
-STEPS: Final[Mapping[str, int]] = {"sft": 100, "dpo_lora": 40, "grpo_lora": 40}
+HELD_OUT: Final[Mapping[str, int]] = {"sft": 512, "dpo_lora": 256, "grpo_lora": 256}
+STEPS: Final[Mapping[str, int]] = {"sft": 100, "dpo_lora": 40, "grpo_lora": 30}
+PAIRS: Final = 16
+"""Of one DPO step."""
 COMPLETIONS: Final = 32
 """Of one GRPO step, over all of its prompts."""
+TUNING_ROWS: Final = 640
+"""Training rows of a LoRA run: as many as its steps can see."""
 START: Final[Params] = {
     "learning_rate": 2e-3,
     "batch_size": 32,
@@ -46,8 +50,8 @@ class Recorded:
 class Held:
     """Items that are in no training row, answered greedily."""
 
-    def __init__(self, path: Path, tokenizer: Any) -> None:
-        rows = [dict(row.fields) for row in data.read_rows(path)][:HELD_OUT]
+    def __init__(self, path: Path, tokenizer: Any, items: int) -> None:
+        rows = [dict(row.fields) for row in data.read_rows(path)][:items]
         self._answers = [str(row["answer"]) for row in rows]
         chats = [[{"role": "user", "content": row["prompt"]}] for row in rows]
         self._tokenizer = tokenizer
@@ -97,7 +101,8 @@ class Laboratory:
         self._tokenizer = models.load_tokenizer(self._base)
         _, examples = data.read_examples(task / "data" / "train.jsonl")
         self._chats = [data.as_chat(example) for example in examples]
-        self._held = Held(task / "evaluator" / "holdout.jsonl", self._tokenizer)
+        holdout = task / "evaluator" / "holdout.jsonl"
+        self._held = {n: Held(holdout, self._tokenizer, items) for n, items in HELD_OUT.items()}
         self._started: dict[str, Any] | None = None
 
     def run(self, table: str, params: Params, seed: int) -> Recorded:
@@ -106,7 +111,7 @@ class Laboratory:
         if table != "sft":
             self._prepare_start()
         trainer = build(params, seed)
-        curve = Curve(self._held, STEPS[table])
+        curve = Curve(self._held[table], STEPS[table])
         trainer.add_callback(curve)
         trainer.remove_callback(PrinterCallback)
         began = time.perf_counter()
@@ -171,7 +176,7 @@ class Laboratory:
         torch.manual_seed(seed)
         config = DPOConfig(
             max_steps=STEPS["dpo_lora"],
-            per_device_train_batch_size=32,
+            per_device_train_batch_size=PAIRS,
             beta=params["beta"],
             loss_type=[params["loss_type"]],
             label_smoothing=params.get("label_smoothing", 0.0),
@@ -192,7 +197,7 @@ class Laboratory:
                     }
                 ],
             }
-            for chat in self._chats
+            for chat in self._chats[:TUNING_ROWS]
         ]
         return DPOTrainer(
             self._model(),
@@ -220,7 +225,7 @@ class Laboratory:
         )
         prompts = [
             {"prompt": chat["prompt"], "answer": chat["completion"][0]["content"]}
-            for chat in self._chats
+            for chat in self._chats[:TUNING_ROWS]
         ]
         return GRPOTrainer(
             self._model(),
