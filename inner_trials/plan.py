@@ -7,7 +7,7 @@ ask it before any compute is spent.
 from collections.abc import Iterator
 from typing import Final
 
-from inner_trials.plan_axes import (
+from inner_trials.planning.axes import (
     AXES,
     COUNTS,
     OPTIONAL_COUNTS,
@@ -19,10 +19,10 @@ from inner_trials.plan_axes import (
     home_of,
     one_of,
 )
-from inner_trials.plan_precision import PRECISION_RULES, SYNC_RULES, WORD_RULES
-from inner_trials.plan_refusals import first_refusals
-from inner_trials.plan_rules import EXPERIENCE_RULES, SIGNAL_RULES, STAGE_RULES, Rule
-from inner_trials.plan_topology import PLACEMENT_RULES, STALENESS_RULES, TRAINER_RULES
+from inner_trials.planning.precision import PRECISION_RULES, SYNC_RULES, WORD_RULES
+from inner_trials.planning.refusals import first_refusals
+from inner_trials.planning.signals import EXPERIENCE_RULES, SIGNAL_RULES, STAGE_RULES, Rule
+from inner_trials.planning.topology import PLACEMENT_RULES, STALENESS_RULES, TRAINER_RULES
 
 __all__ = ["AXES", "RULES", "Plan", "PlanRefused", "refusals", "rollout_gpu_floor", "validate"]
 

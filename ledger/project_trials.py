@@ -14,6 +14,7 @@ from ledger.projection import Projection, check_unsealed, printable
 from ledger.records import Resource, Split, TrialKind, Verdict
 from ledger.statements import Row, guarded_update, insert_row
 from ledger.states import (
+    FREE,
     TRIAL_TRANSITIONS,
     AttemptState,
     CandidateState,
@@ -216,7 +217,7 @@ def project_end(entry: TrialEnded, to: Projection) -> None:
     to.move(_END, row, "trial", entry.trial_id, (entry.current, entry.new))
     if entry.trial_kind is not TrialKind.SEARCH:
         return
-    to.budgets.settle(Resource.TRIALS, 1, 1)
+    to.budgets.settle(Resource.TRIALS, 1, 0 if entry.reason in FREE else 1)
     after = _CANDIDATE_AFTER_END.get(entry.new)
     if after is not None:
         _settle_candidate(entry.candidate_id, after, to)

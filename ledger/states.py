@@ -267,6 +267,10 @@ _FAULTS: Final[Mapping[Reason, FaultClass]] = {
 }
 
 
+FREE: Final = frozenset({Reason.INVALID_PLAN})
+"""Endings of a trial that was refused before anything ran: it is not taken from the budget."""
+
+
 def fault_class(reason: Reason) -> FaultClass:
     """Whose doing `reason` is; FaultClass.NONE for an ordinary ending."""
     return _FAULTS.get(reason, FaultClass.NONE)

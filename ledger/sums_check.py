@@ -22,7 +22,7 @@ from ledger.rows import (
     STUDIES,
     TRIALS,
 )
-from ledger.states import STUDY_TERMINAL, TRIAL_TERMINAL, AttemptState
+from ledger.states import FREE, STUDY_TERMINAL, TRIAL_TERMINAL, AttemptState
 
 _UNRECORDED = (Resource.LLM_TOKENS, Resource.LLM_COST_USD)
 """What is set aside for calls under way is in no row but the budget's own; a study that is over
@@ -63,7 +63,10 @@ def _differ(a: float, b: float) -> bool:
 
 def _trial_sums(session: ReadSession) -> _Sums:
     ended = case((TRIALS.c.state.in_(sorted(TRIAL_TERMINAL)), 1), else_=0)
-    query = select(TRIALS.c.study_id, func.count() - func.sum(ended), func.sum(ended))
+    free = case((TRIALS.c.reason.in_(sorted(FREE)), 1), else_=0)
+    query = select(
+        TRIALS.c.study_id, func.count() - func.sum(ended), func.sum(ended) - func.sum(free)
+    )
     query = query.where(TRIALS.c.kind == TrialKind.SEARCH).group_by(TRIALS.c.study_id)
     return _by_study(session, query)
 

@@ -7,17 +7,22 @@ cursor.
 """
 
 import json
+from collections.abc import Callable
 
 from ledger.digests import json_digest, params_digest
 from ledger.errors import InvalidInput
+from ledger.records import Params
 from ledger.search import History, Proposal, Proposals
+from proposers.random_search import anything
 from proposers.search_space import Float, SearchSpace, cardinality, point
 
 
 class Grid:
     """Raises InvalidInput for a space with a continuous range."""
 
-    def __init__(self, search_space: SearchSpace) -> None:
+    def __init__(
+        self, search_space: SearchSpace, is_valid: Callable[[Params], bool] = anything
+    ) -> None:
         size = cardinality(search_space)
         if size is None:
             name = continuous(search_space)[0]
@@ -26,6 +31,7 @@ class Grid:
             )
         self._space = search_space
         self._size = size
+        self._is_valid = is_valid
         self._space_digest = json_digest(
             {name: repr(distribution) for name, distribution in search_space.items()}
         )[:16]
@@ -38,7 +44,7 @@ class Grid:
         while len(items) < count and cursor < self._size:
             params = point(self._space, cursor)
             cursor += 1
-            if params_digest(params) not in history.proposed:
+            if params_digest(params) not in history.proposed and self._is_valid(params):
                 items.append(Proposal(params=params))
         return Proposals(items=items, state=self._written(cursor))
 

@@ -5,7 +5,7 @@ drawn at random, and at last a finite space is walked to its end.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import optuna
@@ -21,7 +21,7 @@ from proposers.optuna_memory import Memory
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.optuna_samplers import Asked, Document, Gp, Policy, Sobol, Tpe, draw, open_study
 from proposers.optuna_space import CodedSpace
-from proposers.random_search import fresh_points
+from proposers.random_search import anything, fresh_points
 from proposers.search_space import SearchSpace, cardinality
 
 REDRAWS: Final = 8
@@ -31,13 +31,20 @@ REDRAWS: Final = 8
 class OptunaSearch:
     """Raises InvalidInput for a space that the sampler cannot search."""
 
-    def __init__(self, name: str, search_space: SearchSpace, options: Options) -> None:
+    def __init__(
+        self,
+        name: str,
+        search_space: SearchSpace,
+        options: Options,
+        is_valid: Callable[[Params], bool] = anything,
+    ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
             self._space = CodedSpace(search_space)
         except ValueError as error:
             raise InvalidInput(f"space: {error}; narrow it") from None
         self._search_space = search_space
+        self._is_valid = is_valid
         self._size = cardinality(search_space)
         self._policy = make_policy(name, self._space, options)
         self._memory = Memory(self._space, cap=self._policy.cap, imputes=self._policy.imputes)
@@ -72,17 +79,17 @@ class OptunaSearch:
         return Proposals(items=items, state=self._written())
 
     def _next(self, asked: Asked, made: Mapping[str, Params]) -> Params | None:
-        """A point that was not proposed yet; None when the space has no more."""
+        """A valid point that was not proposed yet; None when the space has no more."""
         proposed = asked.history.proposed
         for _ in range(REDRAWS if self._space.codes else 0):
             ready = self._policy.ready(asked)
             params = draw(self._space, ready, open_study(ready, asked.history), asked.number)
             digest = params_digest(params)
-            if digest not in made and digest not in proposed:
+            if digest not in made and digest not in proposed and self._is_valid(params):
                 self._policy.accept(ready, digest)
                 return params
             self._policy.repeat(ready, digest, asked)
-        for params in fresh_points(self._search_space, self._size, asked.rng):
+        for params in fresh_points(self._search_space, self._size, asked.rng, self._is_valid):
             digest = params_digest(params)
             if digest not in made and digest not in proposed:
                 return params

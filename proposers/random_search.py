@@ -8,7 +8,7 @@ searched to its last point and then reported as exhausted.
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ledger.digests import params_digest
@@ -20,10 +20,18 @@ from proposers.search_space import SearchSpace, cardinality, point, sample
 REDRAWS: Final = 32
 
 
+def anything(params: Params) -> bool:
+    """Every point of the space can be a trial."""
+    return True
+
+
 class RandomSearch:
-    def __init__(self, search_space: SearchSpace) -> None:
+    def __init__(
+        self, search_space: SearchSpace, is_valid: Callable[[Params], bool] = anything
+    ) -> None:
         self._space = search_space
         self._size = cardinality(search_space)
+        self._is_valid = is_valid
 
     def propose(
         self, history: History, *, count: int, seed: int, state: bytes | None
@@ -33,7 +41,8 @@ class RandomSearch:
         made: set[str] = set()
         items: list[Proposal] = []
         for number in range(history.next_number, history.next_number + count):
-            for params in fresh_points(self._space, self._size, number_rng(seed, number)):
+            rng = number_rng(seed, number)
+            for params in fresh_points(self._space, self._size, rng, self._is_valid):
                 digest = params_digest(params)
                 if digest not in made and digest not in history.proposed:
                     made.add(digest)
@@ -44,17 +53,33 @@ class RandomSearch:
         return Proposals(items=items)
 
 
-def fresh_points(space: SearchSpace, size: int | None, rng: random.Random) -> Iterator[Params]:
+def fresh_points(
+    space: SearchSpace,
+    size: int | None,
+    rng: random.Random,
+    is_valid: Callable[[Params], bool] = anything,
+) -> Iterator[Params]:
     """A few random draws, then every point of a finite space from a random start; `size` is
-    the space's cardinality."""
-    for _ in range(REDRAWS):
-        yield sample(space, rng)
+    the space's cardinality. Only valid ones, unless an endless space shows none: a wrong point
+    is no end of it."""
+    seen, last = 0, None
+    for _ in range(REDRAWS if size is not None else REDRAWS * REDRAWS):
+        last = sample(space, rng)
+        if is_valid(last):
+            yield last
+            seen += 1
+            if seen == REDRAWS:
+                break
     if size is None:
+        if last is not None and not seen:
+            yield last
         return
     start = rng.randrange(size)
     stride = _coprime(rng.randrange(size) + 1, size)
     for step in range(size):
-        yield point(space, (start + step * stride) % size)
+        params = point(space, (start + step * stride) % size)
+        if is_valid(params):
+            yield params
 
 
 def _coprime(first: int, size: int) -> int:

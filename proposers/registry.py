@@ -9,6 +9,7 @@ from typing import Final, cast
 from pydantic import ValidationError
 
 from ledger.errors import InvalidInput, UnknownName
+from ledger.records import Params
 from proposers.chat_options import LLMDiffOptions, LLMOptions
 from proposers.options import HostedOptions, NoOptions, Options
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
@@ -28,6 +29,9 @@ class Setup:
     """Calls that a patch has to leave in them."""
     read_secret: Callable[[str], str] = lambda name: ""
     """The value of the environment variable that an option names; raises InvalidInput."""
+    is_valid: Callable[[Params], bool] = lambda params: True
+    """Whether a point can be a trial: its plan may be one that no study can run. A proposal that
+    is not valid costs nothing and fails at once; better not to make it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +65,20 @@ class Registered:
 def _grid(setup: Setup) -> Proposer:
     from proposers.grid import Grid
 
-    return Grid(setup.space)
+    return Grid(setup.space, setup.is_valid)
 
 
 def _random(setup: Setup) -> Proposer:
     from proposers.random_search import RandomSearch
 
-    return RandomSearch(setup.space)
+    return RandomSearch(setup.space, setup.is_valid)
 
 
 def _optuna(name: str, setup: Setup) -> Proposer:
     _check_modules(name)
     from proposers.optuna_search import OptunaSearch
 
-    return OptunaSearch(name, setup.space, setup.options)
+    return OptunaSearch(name, setup.space, setup.options, setup.is_valid)
 
 
 def _check_modules(name: str) -> None:

@@ -71,6 +71,7 @@ def section_names(schema: dict[str, Any]) -> dict[str, str]:
         "space.NAME, type float": "FloatSpec",
         "space.NAME, type int": "IntSpec",
         "space.NAME, type categorical": "CategoricalSpec",
+        "program.plan": "PlanSpec",
         "evaluator.metrics.NAME": "MetricSpec",
         "promotion.guard.NAME": "GuardSpec",
     }

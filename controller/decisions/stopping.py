@@ -8,7 +8,9 @@ that it is broken rather than that it ran out of something.
 Every failed trial counts as a failure whoever caused it, since a study whose launches or
 evaluations all fail must end too; an attempt that was lost and retried is no failed trial.
 Cancelled trials count for nothing. Trials that failed by no doing of the candidate's do not count
-as a lack of improvement.
+as a lack of improvement. A plan that was refused before anything ran says nothing of the study
+either, but a proposer that has nothing else to offer is as good as broken: those count only as
+failures in a row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +89,8 @@ def _consecutive(progress: StudyProgress, spec: StudySpec) -> StopDecision | Non
 
 def _rate(progress: StudyProgress, spec: StudySpec) -> StopDecision | None:
     window = spec.stop.failure_window
-    latest = list(islice(_counted(progress.finished), window))
+    ran = (t for t in _counted(progress.finished) if t.reason is not Reason.INVALID_PLAN)
+    latest = list(islice(ran, window))
     failed = sum(1 for trial in latest if _is_failure(trial))
     if len(latest) < window or failed < spec.stop.failure_rate * window:
         return None
@@ -98,7 +101,7 @@ def _plateau(progress: StudyProgress, spec: StudySpec) -> StopDecision | None:
     limit = spec.stop.no_improvement
     if limit is None:
         return None
-    tried = (t for t in _counted(progress.finished) if not _is_elsewhere(t))
+    tried = (t for t in _counted(progress.finished) if not _says_nothing(t))
     latest = list(islice(tried, limit))
     if len(latest) < limit or any(trial.kept for trial in latest):
         return None
@@ -129,6 +132,7 @@ def _is_failure(trial: FinishedTrial) -> bool:
     return trial.state is TrialState.FAILED
 
 
-def _is_elsewhere(trial: FinishedTrial) -> bool:
-    """Whether it failed by no doing of the candidate's."""
-    return _is_failure(trial) and fault_class(trial.reason) is not FaultClass.CANDIDATE
+def _says_nothing(trial: FinishedTrial) -> bool:
+    """Whether it failed by no doing of the candidate's, or never ran."""
+    by_candidate = fault_class(trial.reason) is FaultClass.CANDIDATE
+    return _is_failure(trial) and (not by_candidate or trial.reason is Reason.INVALID_PLAN)

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
 from controller.spec.errors import Problem, path, shown
+from controller.spec.plan_section import plan_problems
 from controller.spec.study import StudySpec
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
@@ -204,6 +205,7 @@ def _answers(spec: StudySpec) -> Iterator[Problem]:
 
 PROGRAM_RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("program",), _program_kind),
+    (("program", "space", "resources"), plan_problems),
     (("program",), _inputs),
     (("program", "evaluator"), _placeholders),
     (("program",), _mutable),

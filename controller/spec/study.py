@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from controller.spec.plan_section import PlanSpec
 from controller.spec.pruning import PruningSpec
 from controller.spec.quantities import Count, Seconds
 from controller.spec.space import (
@@ -30,6 +31,7 @@ __all__ = [
     "NoiseSpec",
     "ObjectiveSpec",
     "ParameterSpec",
+    "PlanSpec",
     "ProgramSpec",
     "PromotionSpec",
     "ProposerSpec",
@@ -69,10 +71,11 @@ class ConstraintSpec(Strict):
 class ProgramSpec(Strict):
     """What one trial runs."""
 
-    kind: Literal["sft", "dpo", "reward_model", "rejection_sampling", "command"]
-    """sft: supervised fine-tuning; dpo: preference optimisation on pairs; reward_model: learns
-    to rank pairs; rejection_sampling: the best of N sampled answers, then sft on them; command:
-    your own program."""
+    kind: Literal["sft", "dpo", "grpo", "reward_model", "rejection_sampling", "command"]
+    """sft: supervised fine-tuning; dpo: preference optimisation on pairs; grpo: reinforcement
+    learning with a verifier or a reward model; reward_model: learns to rank pairs;
+    rejection_sampling: the best of N sampled answers, then sft on them; command: your own
+    program."""
     python: NonEmpty | None = None
     """Interpreter for `{python}` and for the built-in programs; default: the one ARL runs on."""
     argv: Argv | None = None
@@ -96,6 +99,8 @@ class ProgramSpec(Strict):
     """The program's fixed settings; space parameters override them by name."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Environment variables of the program; it inherits none."""
+    plan: PlanSpec | None = None
+    """What the post-training system is made of; what is left out follows from kind and options."""
 
 
 class MetricSpec(Strict):

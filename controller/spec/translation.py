@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from controller.spec import study as s
 from controller.spec.errors import Problem, path, shown
+from controller.spec.plan_section import PlanSpec
 
 Location: TypeAlias = tuple[str | int, ...]
 
@@ -24,6 +25,7 @@ _SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
     ("objectives", "*"): s.ObjectiveSpec,
     ("constraints", "*"): s.ConstraintSpec,
     ("program",): s.ProgramSpec,
+    ("program", "plan"): PlanSpec,
     ("evaluator",): s.EvaluatorSpec,
     ("evaluator", "metrics", "*"): s.MetricSpec,
     ("proposer",): s.ProposerSpec,
@@ -52,7 +54,6 @@ LATER_KEYS: Final = frozenset(
         ("convert",),
         ("notify",),
         ("retention",),
-        ("program", "plan"),
     }
 )
 """Keys of the design that a later version reads."""

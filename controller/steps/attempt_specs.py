@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import inner_trials
+from controller.spec.plan_section import plan_document, planned_settings
 from controller.spec.study import StudySpec, TargetSpec
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
@@ -172,14 +173,15 @@ def store_own_code(store: ArtifactStore) -> str:
 
 
 def _document(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial) -> dict[str, Json]:
-    spec = ctx.view.spec.program
+    study = ctx.view.spec
     return {
         "format": contract.FORMAT,
         "trial": trial.id,
-        "kind": spec.kind,
+        "kind": study.program.kind,
         "parameters": dict(trial.params),
         "seed": trial.seed,
-        "options": dict(spec.options),  # type: ignore[arg-type]  # validated as JSON on reading
+        "options": {**planned_settings(study), **study.program.options},  # type: ignore[dict-item]  # validated as JSON on reading
+        "plan": plan_document(study, trial.params),
     }
 
 

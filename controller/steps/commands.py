@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from controller.spec.plan_section import plan_fault
 from controller.steps import replay
 from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
@@ -194,6 +195,8 @@ def _enqueue(ctx: StepContext, command: Command) -> None:
             "(a completed study first needs `arl extend`)"
         )
     params = _checked_params(ctx, command)
+    if fault := plan_fault(view.spec, params):
+        raise InvalidInput(f"trial: params: the plan would be wrong: {fault}")
     ctx.check_room(Resource.TRIALS, 1.0)
     proposal = Proposal(
         params=params,

@@ -9,7 +9,7 @@ from evaluator.pruning import Curve, OtherCurve, pack_curve
 from ledger.projection import printable
 from ledger.records import Resource, Split, TrialKind
 from ledger.search import DETAIL_CHARS, FinishedTrial
-from ledger.states import Reason, TrialState
+from ledger.states import FREE, Reason, TrialState
 
 _NO_NEWS: Final = (Reason.INFEASIBLE, Reason.DUPLICATE)
 """A value that is no best: of a candidate that breaks a constraint, or that was known before."""
@@ -45,7 +45,7 @@ def end_trial(
     scored = trial.scores.get(Split.SEARCH)
     value = (served if scored is None else scored.value) if complete else None
     if trial.kind is TrialKind.SEARCH:
-        shift(view, Resource.TRIALS, -1.0, 1.0)
+        shift(view, Resource.TRIALS, -1.0, 0.0 if reason in FREE else 1.0)
         view.finished.append(
             FinishedTrial(
                 number=trial.number,

@@ -6,6 +6,7 @@ from typing import Final
 from controller.decisions.budgets import may_admit
 from controller.decisions.slots import free_slots
 from controller.decisions.stopping import decide_stop
+from controller.spec.plan_section import plan_fault
 from controller.steps.asking import OutOfModelBudget, ask_proposer
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
@@ -167,6 +168,8 @@ def _source_for(ctx: StepContext, proposal: Proposal) -> tuple[str | None, Reaso
             parent = source_of(ctx, proposal.parent_id)
         if proposal.defect is not None:
             return parent, proposal.defect, proposal.defect_detail
+        if fault := plan_fault(ctx.view.spec, proposal.params):
+            return parent, Reason.INVALID_PLAN, fault
         if proposal.patch is None:
             return parent, None, ""
         if parent is None:

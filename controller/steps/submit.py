@@ -10,6 +10,7 @@ from controller.decisions.slots import Request, ResourcePool, never_fits
 from controller.places import check_patches, settle_targets
 from controller.spec.files import check_files, resolve
 from controller.spec.loading import resolved
+from controller.spec.plan_section import whole_plan
 from controller.spec.study import StudySpec
 from controller.steps.attempt_specs import (
     CODE_INPUT,
@@ -194,7 +195,8 @@ def _store(service: Service, path: Path) -> str:
 def _with_digests(
     service: Service, spec: StudySpec, base: Path, inputs: Mapping[str, str]
 ) -> StudySpec:
-    """The study file with every path of the program replaced by the digest of its content."""
+    """The study file with every path of the program replaced by the digest of its content, and
+    with its whole plan."""
     program = spec.program
     source = program.source
     brief = None if program.brief is None else resolve(base, program.brief)
@@ -206,6 +208,7 @@ def _with_digests(
                     "source": None if source is None else _store(service, resolve(base, source)),
                     "base": inputs.get("base"),
                     "data": {name: inputs[name] for name in program.data},
+                    "plan": whole_plan(spec),
                 }
             )
         }

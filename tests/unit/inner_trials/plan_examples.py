@@ -49,7 +49,7 @@ VALID = (
     replace(grpo, rollout_precision="int8", sync="delta", sync_payload="verified_format_aware"),
     replace(dpo, trainer="megatron", trainer_gpus=16, tensor_parallel=4, pipeline_parallel=2),
     replace(full, qat="int4", deployment_quant="torchao_int4"),
-    replace(dpo, reference="adapter_off", loss_type="ipo"),
+    replace(dpo, reference="adapter", loss_type="ipo"),
     replace(grpo, loss_type="dapo", reference="moving"),
     replace(ppo, value_model="shared"),
 )

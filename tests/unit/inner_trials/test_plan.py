@@ -18,7 +18,7 @@ from inner_trials.plan import (
     rollout_gpu_floor,
     validate,
 )
-from inner_trials.plan_precision import WORD_RULES
+from inner_trials.planning.precision import WORD_RULES
 from tests.unit.inner_trials import plan_examples as e
 
 
@@ -142,14 +142,14 @@ BROKEN: list[tuple[Plan, Mapping[str, object], str, str]] = [
     (e.dpo, {"loss_type": "dapo"}, "loss_type", "no loss of this stage"),
     (e.dpo, {"reference": "none"}, "reference", "DPO needs a fixed reference policy"),
     (e.dpo, {"reference": "moving"}, "reference", "DPO needs a fixed reference policy"),
-    (e.sft, {"reference": "frozen_copy"}, "reference", "has no reference policy"),
+    (e.sft, {"reference": "copy"}, "reference", "has no reference policy"),
     (
         replace(e.dpo, parameterization="full"),
-        {"reference": "adapter_off"},
+        {"reference": "adapter"},
         "reference",
         "there is no adapter to turn off",
     ),
-    (e.grpo, {"reference": "cached_logprobs"}, "reference", "still to be sampled"),
+    (e.grpo, {"reference": "precomputed"}, "reference", "still to be sampled"),
     (e.ppo, {"value_model": "none"}, "value_model", "PPO needs a value model"),
     (e.grpo, {"value_model": "separate"}, "value_model", "only PPO trains a value model"),
     (e.grpo, {"scorer": "judge"}, "scorer", "only a learned reward has a scorer"),
@@ -212,6 +212,7 @@ BROKEN: list[tuple[Plan, Mapping[str, object], str, str]] = [
         "train_precision",
         "no FP8 training path",
     ),
+    (e.full, {"train_precision": "fp16", "hardware": "cpu"}, "train_precision", "needs a GPU"),
     (e.full, {"gradient_precision": "fp8"}, "gradient_precision", "FP8 gradients belong"),
     (e.grpo, {"rollout_precision": "nvfp4"}, "rollout_precision", "FP4 actors need hardware"),
     (e.grpo, {"rollout_hardware": "ampere"}, "rollout_precision", "need Ada, Hopper or later"),
@@ -370,7 +371,7 @@ def test_a_word_of_another_axis_is_sent_home(changes: Mapping[str, object], home
 
 
 def test_the_planner_needs_the_standard_library_only() -> None:
-    for file in Path(planner.__file__).parent.glob("plan*.py"):
+    for file in Path(planner.__file__).parent.glob("plan*/**/*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
@@ -380,7 +381,7 @@ def test_the_planner_needs_the_standard_library_only() -> None:
 
 
 def test_every_axis_says_what_it_may_be() -> None:
-    from inner_trials.plan_axes import COUNTS, OPTIONAL_COUNTS, SWITCHES, VALUES, VERSIONS
+    from inner_trials.planning.axes import COUNTS, OPTIONAL_COUNTS, SWITCHES, VALUES, VERSIONS
 
     told = [*VALUES, *COUNTS, *OPTIONAL_COUNTS, *SWITCHES, *VERSIONS]
     assert sorted(told) == sorted(AXES)

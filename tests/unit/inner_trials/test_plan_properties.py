@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inner_trials.plan import AXES, Plan, PlanRefused, refusals, rollout_gpu_floor, validate
-from inner_trials.plan_axes import COUNTS, OPTIONAL_COUNTS, SWITCHES, VALUES, VERSIONS
+from inner_trials.planning.axes import COUNTS, OPTIONAL_COUNTS, SWITCHES, VALUES, VERSIONS
 from tests.unit.inner_trials import plan_examples as e
 
 WORDS = sorted({word for words in VALUES.values() for word in words} | {"rlvr", "int4", ""})

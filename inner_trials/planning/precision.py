@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from inner_trials.plan_axes import (
+from inner_trials.planning.axes import (
     AUTO,
     FP4,
     LOW_PRECISIONS,
@@ -11,7 +11,7 @@ from inner_trials.plan_axes import (
     actor_hardware_of,
     base_of,
 )
-from inner_trials.plan_rules import OFFLINE, Rule
+from inner_trials.planning.signals import OFFLINE, Rule
 
 STATIC: Final = ("int4", "gptq_int4", "awq_int4", "gptq", "awq", "torchao_int4")
 _QUANTIZED_CACHES: Final = ("fp8", "int8", "nvfp4")
@@ -118,6 +118,12 @@ PRECISION_RULES: Final = (
         lambda p: p.train_precision == "fp8" and p.hardware in _OLD,
         "this hardware has no FP8 training path",
         "write bf16, or hardware: hopper, ada or blackwell",
+    ),
+    Rule(
+        "train_precision",
+        lambda p: p.train_precision == "fp16" and p.hardware == "cpu",
+        "FP16 training scales its loss, which needs a GPU",
+        "write train_precision: fp32 or bf16",
     ),
     Rule(
         "gradient_precision",

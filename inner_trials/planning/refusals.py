@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from inner_trials.plan_axes import CORRECTIONS, NONE, VALUES, Plan, PlanRefused, home_of, one_of
+from inner_trials.planning.axes import (
+    CORRECTIONS,
+    NONE,
+    VALUES,
+    Plan,
+    PlanRefused,
+    home_of,
+    one_of,
+)
 
 ONLINE_REWARDS: Final = ("verifier", "learned", "environment")
 

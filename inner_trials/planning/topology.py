@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from inner_trials.plan_axes import AUTO, NONE, Plan, placement_of, strategy_of
-from inner_trials.plan_rules import Rule
+from inner_trials.planning.axes import AUTO, NONE, Plan, placement_of, strategy_of
+from inner_trials.planning.signals import Rule
 
 _PLACEMENTS: Final = {
     NONE: (NONE,),

@@ -14,102 +14,66 @@ class Plan:
     """One post-training system. No axis is an alternative to another: each is chosen by itself.
 
     The first fourteen fields have no default. A further axis left at `auto` or None is what the
-    others imply, or is settled later (versions and GPU counts, when the study is submitted).
+    others imply, or is settled later. `inner_trials.planning.meanings` says what each one is.
     """
 
     name: str
     stage: str
-    """Which loss: sft, dpo, online_rl, reward_model; rejection_sampling makes data instead."""
     trainer: str
-    """How training state is distributed; megatron needs a launcher of your own."""
     parameterization: str
-    """Which weights change."""
     rollout: str
-    """Where completions are generated, seen from the trainer."""
     reward: str
-    """What makes a completion better. A judge is a learned reward: see scorer."""
     optimizer: str
-    """How rewards update the policy; RLVR is a reward, not an optimizer."""
     group_size: int
-    """Completions of one prompt; 0 where nothing is sampled."""
     sync: str
-    """How new weights reach the actors."""
     train_precision: str
-    """Of the trained weights and the compute."""
     rollout_precision: str
-    """Of the actors' weights and activations."""
     correction: str
-    """Against the difference between the actors' and the trainer's probabilities."""
     deployment_quant: str
-    """How the promoted model is converted to be served: the method, not only the bits."""
     outer_controller: str
-    """Who proposes and judges experiments."""
 
     loss_type: str = AUTO
-    """The loss within the stage, by TRL's name: dapo is a loss of the optimizer grpo."""
     value_model: str = AUTO
-    """PPO's critic."""
     reference: str = AUTO
-    """The policy that the trained one is held against."""
     scorer: str = AUTO
-    """What a learned reward is: a reward model or a judge."""
     reward_version: str | None = None
-    """Of the reward model, judge, verifier or environment; None: its digest, taken at submit."""
     environment_version: str | None = None
-    """Of the tools and environment of multi-turn rollouts; None: as reward_version."""
     data_parallel: int | None = None
-    """Replicas or shards; None: as many as there are GPUs for."""
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     context_parallel: int = 1
     expert_parallel: int = 1
     trainer_gpus: int | None = None
-    """None: settled when the study is submitted."""
     rollout_gpus: int | None = None
-    """Of the actors; colocated, the same GPUs as the trainer's."""
     placement: str = AUTO
-    """How trainer and actors take turns."""
     prefill_decode: str = "together"
-    """Inside the actor or server; says nothing about where the trainer is."""
     staleness_bound: int = 0
-    """How many policy versions old a trajectory may be; 0: synchronous."""
     rollout_strategy: str = AUTO
-    """What experience is made of."""
     behaviour_logprobs: bool = True
-    """Whether the actors' own log-probabilities travel with each token."""
     rollout_record: str = "token_ids"
-    """What reaches the learner."""
     base_precision: str = AUTO
-    """Of a frozen base under an adapter."""
     gradient_precision: str = AUTO
     optimizer_precision: str = AUTO
-    """Of the optimizer's state."""
     kv_precision: str = AUTO
-    """Of the actors' KV cache."""
     sync_payload: str = AUTO
-    """What is sent to the actors; packed: low-bit tensors as they are stored."""
     serving_kv_precision: str = AUTO
-    """Of the served model's KV cache."""
     qat: str = NONE
-    """Quantization-aware training: the format that the forward pass simulates."""
     hardware: str = AUTO
-    """What the trainer runs on; auto: not said."""
     rollout_hardware: str = AUTO
-    """What the actors run on; auto: as the trainer."""
     evaluator_frozen: bool = True
-    """Whether nothing that proposes can change what judges."""
 
 
 class PlanRefused(ValueError):
     """A plan that cannot be right.
 
-    `str()` is the whole sentence; `axis` is the field to change, `value` what it has, `rule` what
-    must hold, `fix` what to write.
+    `axis` is the field to change, `value` what it has, `rule` what must hold, `fix` what to write,
+    and `sentence` all of it. `str()` is that sentence too, except where the message is fixed.
     """
 
     def __init__(self, axis: str, value: object, rule: str, fix: str, text: str = "") -> None:
         self.axis, self.value, self.rule, self.fix = axis, value, rule, fix
-        super().__init__(text or f"{axis}: {shown(value)}: {rule}; {fix}")
+        self.sentence = f"{axis}: {shown(value)}: {rule}; {fix}"
+        super().__init__(text or self.sentence)
 
 
 _FULL_PRECISIONS: Final = ("fp32", "bf16", "fp16")
@@ -148,7 +112,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "outer_controller": (NONE, "human", "scheduler", "autoresearch-rl", "arl"),
     "loss_type": (AUTO, *SFT_LOSSES, *DPO_LOSSES, *GRPO_LOSSES),
     "value_model": (AUTO, NONE, "separate", "shared"),
-    "reference": (AUTO, NONE, "frozen_copy", "adapter_off", "cached_logprobs", "moving"),
+    "reference": (AUTO, NONE, "copy", "adapter", "precomputed", "moving"),
     "scorer": (AUTO, "reward_model", "judge"),
     "placement": (AUTO, NONE, "colocated", "dedicated", "bounded_async", "elastic"),
     "prefill_decode": ("together", "apart"),

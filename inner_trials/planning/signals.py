@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from inner_trials.plan_axes import (
+from inner_trials.planning.axes import (
     AUTO,
     DPO_LOSSES,
     GRPO_LOSSES,
@@ -126,7 +126,7 @@ SIGNAL_RULES: Final = (
         "reference",
         lambda p: p.stage == "dpo" and p.reference in (NONE, "moving"),
         "DPO needs a fixed reference policy",
-        "write frozen_copy, adapter_off (with an adapter) or cached_logprobs",
+        "write copy, adapter (with an adapter) or precomputed",
     ),
     Rule(
         "reference",
@@ -136,15 +136,15 @@ SIGNAL_RULES: Final = (
     ),
     Rule(
         "reference",
-        lambda p: p.reference == "adapter_off" and p.parameterization == "full",
+        lambda p: p.reference == "adapter" and p.parameterization == "full",
         "with every weight trained there is no adapter to turn off",
-        "write frozen_copy or cached_logprobs, or parameterization: lora",
+        "write copy or precomputed, or parameterization: lora",
     ),
     Rule(
         "reference",
-        lambda p: p.stage == "online_rl" and p.reference == "cached_logprobs",
+        lambda p: p.stage == "online_rl" and p.reference == "precomputed",
         "completions that are still to be sampled have no cached log-probabilities",
-        "write auto, none, frozen_copy, adapter_off or moving",
+        "write auto, none, copy, adapter or moving",
     ),
     Rule(
         "value_model",

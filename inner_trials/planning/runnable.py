@@ -1,0 +1,62 @@
+"""Which plans ARL's own programs run: the others are valid, and need a command of your own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Final
+
+from inner_trials.planning.axes import AUTO, AXES, NONE, VALUES, Plan, PlanRefused
+from inner_trials.planning.kinds import DEFAULTS, FIXED
+
+_ELSEWHERE: Final = frozenset(
+    {
+        *("deployment_quant", "serving_kv_precision", "outer_controller", "evaluator_frozen"),
+        *("reward_version", "environment_version", "hardware", "rollout_hardware", "trainer_gpus"),
+    }
+)
+"""Axes that a training program has nothing to do with."""
+
+_TRAINING: Final[Mapping[str, tuple[str, ...]]] = {
+    "trainer": ("single",),
+    "parameterization": VALUES["parameterization"],
+    "train_precision": ("fp32", "bf16", "fp16"),
+}
+RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "sft": _TRAINING,
+    "dpo": {
+        **_TRAINING,
+        "loss_type": VALUES["loss_type"],
+        "reference": (AUTO, "adapter", "copy", "precomputed"),
+    },
+    "reward_model": _TRAINING,
+}
+"""By kind and axis, the values that its program runs. An axis that is not named runs only as it
+is by default; a kind that is not named is not held to anything here."""
+
+_USUAL: Final = {field.name: field.default for field in fields(Plan)}
+
+
+def unrunnable(plan: Plan, kind: str) -> Iterator[PlanRefused]:
+    """What the built-in program of that kind would leave undone of a valid plan."""
+    if kind not in RUNS:
+        return
+    runs, given = RUNS[kind], {**_USUAL, **FIXED[kind], **DEFAULTS[kind]}
+    for axis in AXES:
+        value = getattr(plan, axis)
+        allowed = runs.get(axis, (given[axis],))
+        if axis in _ELSEWHERE or value in allowed or _says_the_same(axis, value):
+            continue
+        yield PlanRefused(
+            axis,
+            value,
+            f"the built-in {kind} program runs {' or '.join(str(word) for word in allowed)}",
+            "write that, or program.kind: command with a launcher of your own",
+        )
+
+
+def _says_the_same(axis: str, value: object) -> bool:
+    """Stated as it is anyway."""
+    if axis == "data_parallel":
+        return value == 1
+    if axis in ("value_model", "placement", "rollout_strategy", "kv_precision", "sync_payload"):
+        return value == NONE
+    return axis == "rollout_gpus" and value == 0
