@@ -25,7 +25,7 @@ from evaluator.survey import (
     opened,
     survey,
 )
-from inner_trials.contract import MODEL_DIR, RESUME_DIR
+from inner_trials.contract import MODEL_DIR, RESUME_DIR, ROLLOUTS_DIR
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
 from ledger.records import ArtifactRole
@@ -35,6 +35,7 @@ __all__ = ["ROLE_DIRS", "CollectLimits", "Collected", "CollectedTree", "Refused"
 ROLE_DIRS: Final[Mapping[ArtifactRole, str]] = {
     ArtifactRole.MODEL: MODEL_DIR,
     ArtifactRole.RESUME: RESUME_DIR,
+    ArtifactRole.ROLLOUTS: ROLLOUTS_DIR,
 }
 
 _STORED_MODE: Final = 0o644
@@ -53,6 +54,7 @@ class CollectedTree:
 class Collected:
     model: CollectedTree
     resume: CollectedTree
+    rollouts: CollectedTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def collect(
         top = os.open(root, OPEN_DIR)
     except FileNotFoundError:
         empty = _store(-1, [], "", store)
-        return Collected(empty, empty)
+        return Collected(empty, empty, empty)
     except OSError as error:
         if error.errno not in HOSTILE:
             raise
@@ -116,7 +118,11 @@ def _collect(
             survey(top, name, walk)
     check_links(walk)
     trees = {role: _store(top, found[role], role_dirs[role], store) for role in role_dirs}
-    return Collected(trees[ArtifactRole.MODEL], trees[ArtifactRole.RESUME])
+    return Collected(
+        model=trees[ArtifactRole.MODEL],
+        resume=trees[ArtifactRole.RESUME],
+        rollouts=trees[ArtifactRole.ROLLOUTS],
+    )
 
 
 def _store(top: int, files: list[FoundFile], role_dir: str, store: ArtifactStore) -> CollectedTree:

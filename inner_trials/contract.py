@@ -16,7 +16,8 @@ REPORTS: Final = "ARL_REPORTS"
 STOP: Final = "ARL_STOP"
 """Path of a file that appears when the program should save and leave."""
 OUTPUT: Final = "ARL_OUTPUT"
-"""Directory for what the program makes: `model/` and `resume/` below it are collected."""
+"""Directory for what the program makes: `model/`, `resume/` and `rollouts/` below it are
+collected."""
 INPUTS: Final = "ARL_INPUTS"
 """Directory with one entry per read-only input, by mount name."""
 SCORE_FD: Final = "ARL_SCORE_FD"
@@ -32,6 +33,8 @@ SPLIT: Final = "ARL_SPLIT"
 
 MODEL_DIR: Final = "model"
 RESUME_DIR: Final = "resume"
+ROLLOUTS_DIR: Final = "rollouts"
+"""What an online program sampled, kept as an artifact beside the model; see its rollouts.py."""
 
 EXIT_STOPPED: Final = 42
 """The program saved what it had and left because it was asked to."""

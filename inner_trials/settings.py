@@ -103,6 +103,8 @@ def _check_range(where: str, value: object, rules: Mapping[str, float]) -> None:
         raise SettingsError(f"{where}: {value} must be {rules['at_least']} or more")
     if "above" in rules and not (value > rules["above"] and math.isfinite(value)):
         raise SettingsError(f"{where}: {value} must be more than {rules['above']}")
+    if "at_most" in rules and not value <= rules["at_most"]:
+        raise SettingsError(f"{where}: {value} must be {rules['at_most']} or less")
 
 
 def _spelled(allowed: tuple[Any, ...]) -> str:

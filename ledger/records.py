@@ -51,6 +51,8 @@ class ArtifactRole(StrEnum):
     """Data only; may be evaluated."""
     RESUME = "resume"
     """Opaque optimizer and RNG state; only ever given back to the same trial's training."""
+    ROLLOUTS = "rollouts"
+    """What an online program sampled; for people and their analyses, never evaluated."""
 
 
 class Verdict(StrEnum):

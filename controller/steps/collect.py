@@ -119,6 +119,8 @@ def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         fail_attempt(ctx, trial, attempt, Reason.NO_MODEL, detail + _log_tail(ctx, attempt))
         return
     ctx.release_later(attempt)
+    if found.rollouts.files:
+        _record(ctx, trial, attempt, ArtifactRole.ROLLOUTS, found.rollouts)
     _record(ctx, trial, attempt, ArtifactRole.MODEL, found.model)
 
 

@@ -155,7 +155,7 @@ def _artifact_recorded(view: StudyView, entry: e.ArtifactRecorded) -> None:
     trial = view.live[entry.trial_id]
     if entry.role is ArtifactRole.MODEL:
         trial.model_digest = entry.digest
-    else:
+    elif entry.role is ArtifactRole.RESUME:
         trial.resume_digest = entry.digest
     if entry.collects:
         trial.attempt = None

@@ -216,7 +216,7 @@ def _live_trial(view: StudyView, state: LiveState, trial: Trial) -> LiveTrial:
     for artifact in state.artifacts.get(trial.id, ()):
         if artifact.role is ArtifactRole.MODEL:
             live.model_digest = artifact.digest
-        else:
+        elif artifact.role is ArtifactRole.RESUME:
             live.resume_digest = artifact.digest
     for scored in state.evaluations.get(trial.id, ()):
         live.scores[scored.split] = _evaluated(scored, trial)

@@ -20,7 +20,7 @@ from targets.ray_job.trees import (
 )
 from targets.shared_store import SharedStore
 
-ROLES: Final = ("model", "resume")
+ROLES: Final = ("model", "resume", "rollouts")
 """What is collected of an output; the rest is for people and only its beginning travels."""
 _ENTRIES: Final = 20_000
 """Of one role: twice what the collector takes, so that it sees that there are too many."""

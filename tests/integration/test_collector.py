@@ -59,6 +59,13 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def test_what_was_sampled_is_kept_apart_from_the_model(store: ArtifactStore, output: Path) -> None:
+    write(output, {"model/a": b"1", "rollouts/part-00000.parquet": b"22"})
+    found = collected(output, store)
+    assert (found.model.size_bytes, found.rollouts.size_bytes) == (1, 2)
+    assert [name for name, *_ in store.manifest(found.rollouts.digest)] == ["part-00000.parquet"]
+
+
 def test_model_and_resume_are_kept_apart(store: ArtifactStore, output: Path) -> None:
     write(output, {"model/w": b"model", "resume/optimizer.pt": b"state", "metrics.json": b"1"})
     found = collected(output, store)

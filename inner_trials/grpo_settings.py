@@ -1,0 +1,218 @@
+"""What a GRPO study may set or search, and TRL's configuration of it: pure functions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from inner_trials.settings import SettingsError, above, at_least
+from inner_trials.training import TrainingSettings
+
+LossType: TypeAlias = Literal[
+    "grpo", "gspo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(TrainingSettings):
+    """All that a study may set or search."""
+
+    learning_rate: float = above(0.0, default=1e-6)
+    per_device_train_batch_size: int = at_least(2, default=8)
+    """Completions, not prompts."""
+    report_every: int = at_least(1, default=1)
+    # groups and updates
+    num_generations: int = at_least(2, default=8)
+    """Completions of one prompt, whose rewards are compared with each other."""
+    steps_per_generation: int = at_least(0, default=0)
+    """Batches sampled at once; 0: as many as gradient_accumulation_steps."""
+    num_iterations: int = at_least(1, default=1)
+    """Updates from the same completions (mu)."""
+    # the loss
+    loss_type: LossType = "dapo"
+    """`grpo`: a mean over each completion (Shao et al. 2024); `bnpo`, `dapo`: over all tokens of
+    a batch, of a generation; `dr_grpo`: divided by a constant (Liu et al. 2025); `gspo`: one
+    importance ratio a completion (Zheng et al. 2025); `cispo`: clipped weights, not updates."""
+    scale_rewards: Literal["group", "batch", "none"] = "group"
+    """By which standard deviation an advantage is divided; `none` as in Dr. GRPO."""
+    beta: float = at_least(0.0, default=0.0)
+    """Weight of the KL divergence from the base; 0 needs no reference model."""
+    epsilon: float = above(0.0, default=0.2)
+    epsilon_high: float | None = above(0.0, default=None)
+    """The upper clip, where another one is wanted (DAPO: 0.28); cispo's largest weight (5)."""
+    delta: float | None = above(0.0, default=None)
+    """Two-sided clipping: the largest ratio when the advantage is negative."""
+    mask_truncated_completions: bool = False
+    """Completions cut off at max_completion_length add nothing to the loss (DAPO)."""
+    top_entropy_quantile: float = field(default=1.0, metadata={"above": 0.0, "at_most": 1.0})
+    """Only this share of the tokens, those of the highest entropy, is learned from."""
+    entropy_coef: float = at_least(0.0, default=0.0)
+    # sampling
+    max_completion_length: int = at_least(1, default=256)
+    temperature: float = above(0.0, default=1.0)
+    top_p: float = field(default=1.0, metadata={"above": 0.0, "at_most": 1.0})
+    top_k: int = at_least(0, default=0)
+    """0: all tokens."""
+    min_p: float = field(default=0.0, metadata={"at_least": 0.0, "at_most": 1.0})
+    repetition_penalty: float = above(0.0, default=1.0)
+    # who samples
+    generation: Literal["transformers", "vllm_colocated", "vllm_server"] = "transformers"
+    vllm_memory_share: float = field(default=0.3, metadata={"above": 0.0, "at_most": 1.0})
+    vllm_sleep: bool = False
+    """Give the GPU's memory back to the trainer between generations."""
+    vllm_tensor_parallel: int = at_least(1, default=1)
+    vllm_server: str = ""
+    """Like http://127.0.0.1:8000, for vllm_server."""
+    correction: Literal["none", "truncate", "mask"] = "truncate"
+    """With vLLM: weight what it sampled by how likely the trainer finds it, cut off at
+    correction_max (truncated importance sampling, Yao et al. 2025) or left out beyond it."""
+    correction_level: Literal["token", "sequence"] = "token"
+    correction_max: float = above(0.0, default=2.0)
+    # the reward
+    reward: Literal["verifier", "learned"] = "verifier"
+    """`learned`: the input `reward_model`, what the program reward_model made."""
+    verifier: str = "exact"
+    """exact, numeric, math, json_schema or code; with a learned reward, the judge of the input
+    `heldout` alone."""
+    verifier_options: dict[str, Any] = field(default_factory=dict)
+    reward_model_version: str = ""
+    """Pins the reward model: another one is refused. Empty: not pinned."""
+    format_weight: float = at_least(0.0, default=0.0)
+    """Adds so much for a completion that ends by itself with an answer that can be read."""
+    require_end: bool = True
+    """A completion that was cut off is worth nothing, as for the evaluator."""
+    # what is watched and kept
+    alarms: dict[str, Any] = field(default_factory=dict)
+    """Other thresholds by alarm (inner_trials.health); null turns one off."""
+    rollout_mib: float = at_least(0.0, default=64.0)
+    """Completions are recorded (artifact `rollouts`) up to this size; 0 records none."""
+
+    @property
+    def sampled_at_once(self) -> int:
+        """Completions of one generation."""
+        return self.per_device_train_batch_size * self._batches
+
+    @property
+    def cycle(self) -> int:
+        """Updates between two generations; only after the last of them all is in a checkpoint."""
+        return max(1, self._batches * self.num_iterations // self.gradient_accumulation_steps)
+
+    @property
+    def _batches(self) -> int:
+        return self.steps_per_generation or self.gradient_accumulation_steps
+
+
+def check_settings(settings: Settings) -> None:
+    """Raises SettingsError for what only together makes no sense."""
+    _check_batches(settings)
+    if settings.loss_type == "cispo" and (settings.epsilon_high or 0.0) < 1.0:
+        raise SettingsError(
+            f"options.epsilon_high: {settings.epsilon_high} with loss_type cispo is the largest"
+            " importance weight itself and must be 1 or more; its authors write 5"
+        )
+    if settings.delta is not None and settings.delta <= 1.0 + settings.epsilon:
+        raise SettingsError(f"options.delta: {settings.delta} must be more than 1 + epsilon")
+    if settings.generation == "vllm_server" and not settings.vllm_server:
+        raise SettingsError("options.vllm_server: generation vllm_server needs its address")
+    if settings.generation != "vllm_server" and settings.vllm_server:
+        raise SettingsError("options.vllm_server: is only read with generation: vllm_server")
+    if settings.vllm_sleep and settings.generation != "vllm_colocated":
+        raise SettingsError("options.vllm_sleep: only a colocated vLLM shares the trainer's GPU")
+    if settings.loss_type == "vespo" and settings.correction_level == "sequence":
+        raise SettingsError("options.correction_level: loss_type vespo corrects each token")
+
+
+def _check_batches(settings: Settings) -> None:
+    sampled, size = settings.sampled_at_once, settings.num_generations
+    if sampled % size:
+        raise SettingsError(
+            f"options.num_generations: {sampled} completions are sampled at once"
+            f" (per_device_train_batch_size times steps_per_generation), which is no multiple of"
+            f" {size}; a group is never split"
+        )
+    batches = sampled // settings.per_device_train_batch_size * settings.num_iterations
+    if max(batches, settings.gradient_accumulation_steps) % min(
+        batches, settings.gradient_accumulation_steps
+    ):
+        raise SettingsError(
+            f"options.gradient_accumulation_steps: {settings.gradient_accumulation_steps} must"
+            f" divide steps_per_generation times num_iterations ({batches}), or the reverse"
+        )
+    if settings.save_every % settings.cycle:
+        raise SettingsError(
+            f"options.save_every: {settings.save_every} must be a multiple of {settings.cycle},"
+            " the updates between two generations: in between, a checkpoint could not be exact"
+        )
+
+
+def trl_options(settings: Settings, common: Mapping[str, Any]) -> dict[str, Any]:
+    """GRPOConfig's arguments: the common ones, and everything else that matters, written out."""
+    is_gspo = settings.loss_type == "gspo"
+    kept = {name: value for name, value in common.items() if name != "max_length"}
+    return {
+        **kept,
+        "num_generations": settings.num_generations,
+        "steps_per_generation": settings.steps_per_generation or None,
+        "num_iterations": settings.num_iterations,
+        "loss_type": "grpo" if is_gspo else settings.loss_type,
+        "importance_sampling_level": (
+            "sequence" if is_gspo or settings.loss_type == "luspo" else "token"
+        ),
+        "scale_rewards": settings.scale_rewards,
+        "beta": settings.beta,
+        "epsilon": settings.epsilon,
+        "epsilon_high": settings.epsilon_high,
+        "delta": settings.delta,
+        "mask_truncated_completions": settings.mask_truncated_completions,
+        "top_entropy_quantile": settings.top_entropy_quantile,
+        "entropy_coef": settings.entropy_coef,
+        "max_completion_length": settings.max_completion_length,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "min_p": settings.min_p or None,
+        "repetition_penalty": settings.repetition_penalty,
+        # Rewards look at their row: TRL would take the columns away.
+        "remove_unused_columns": False,
+        **vllm_options(settings),
+    }
+
+
+def vllm_options(settings: Settings) -> dict[str, Any]:
+    """The part of the configuration that says who samples."""
+    if settings.generation == "transformers":
+        return {"use_vllm": False}
+    is_server = settings.generation == "vllm_server"
+    placed: dict[str, Any] = (
+        {"vllm_mode": "server", "vllm_server_base_url": settings.vllm_server}
+        if is_server
+        else {
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": settings.vllm_memory_share,
+            "vllm_enable_sleep_mode": settings.vllm_sleep,
+            "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
+            "vllm_max_model_length": settings.max_length,
+        }
+    )
+    return {
+        "use_vllm": True,
+        **placed,
+        "vllm_importance_sampling_correction": settings.correction != "none",
+        "vllm_importance_sampling_mode": f"{settings.correction_level}_{settings.correction}"
+        if settings.correction != "none"
+        else "token_truncate",
+        "vllm_importance_sampling_clip_max": settings.correction_max,
+    }
+
+
+def sampling_record(settings: Settings, stop_ids: list[int]) -> dict[str, Any]:
+    """How completions are drawn, for the record of each."""
+    return {
+        "sampler": settings.generation,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "min_p": settings.min_p,
+        "repetition_penalty": settings.repetition_penalty,
+        "max_completion_length": settings.max_completion_length,
+        "stop_token_ids": stop_ids,
+    }

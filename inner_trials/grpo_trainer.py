@@ -1,0 +1,163 @@
+"""TRL's GRPO trainer with eyes: what it samples is recorded, and what it does is measured."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from trl import GRPOTrainer
+
+from inner_trials import health
+from inner_trials.rollouts import Rollout, RolloutWriter
+
+
+class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
+    """The loss, the rewards and the random numbers are TRL's own; nothing here changes them.
+
+    `revisions` are the prompts' digests by the column `row`; `has_ended` says of a completion's
+    tokens whether the model ended it.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        writer: RolloutWriter | None,
+        revisions: Sequence[str],
+        has_ended: Callable[[Sequence[int]], bool],
+        **options: Any,
+    ) -> None:
+        self._writer = writer
+        self._revisions = revisions
+        self._has_ended = has_ended
+        self._rows: list[Rollout] = []
+        self._unseen: set[int] = set()
+        """Rows whose log-probabilities the trainer has yet to compute."""
+        self.groups = 0
+        self._ratio_max = 0.0
+        super().__init__(*args, **options)
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        self._sampled = super()._generate(prompts)
+        return self._sampled
+
+    def _calculate_rewards(self, *args: Any) -> Any:
+        self._components = super()._calculate_rewards(*args)
+        return self._components
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **options: Any) -> Any:
+        found = super()._get_per_token_logps_and_entropies(*args, **options)
+        self._logprobs = found[0].detach()
+        return found
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        components = self._components[self._own_slice(len(inputs))]
+        rewards = (components * self.reward_weights.to(components.device)).nansum(dim=1).tolist()
+        variance = health.variance_in_groups(rewards, self.num_generations)
+        self._metrics["train"]["reward_variance_in_groups"].append(variance)
+        if self._writer is not None:
+            self._write_rollouts()
+            # Shuffled and split with everything else, it says which row is which.
+            output["rollout"] = torch.arange(len(inputs))
+            self._rows = self._new_rows(inputs, output, components.tolist(), rewards)
+        return output
+
+    def _own_slice(self, count: int) -> slice:
+        start = self.accelerator.process_index * count
+        return slice(start, start + count)
+
+    def _new_rows(
+        self,
+        inputs: list[dict[str, Any]],
+        output: dict[str, Any],
+        components: list[list[float]],
+        rewards: list[float],
+    ) -> list[Rollout]:
+        prompts, completions, _, _, sampler = self._sampled[:5]
+        mask = output["completion_mask"]
+        if "tool_mask" in output:
+            mask = mask * output["tool_mask"]
+        old, reference = output.get("old_per_token_logps"), output.get("ref_per_token_logps")
+        self._unseen = set() if old is not None else set(range(len(inputs)))
+        rows = []
+        for index, tokens in enumerate(completions):
+            length = len(tokens)
+            trainer = old[index, :length].tolist() if old is not None else []
+            rows.append(
+                Rollout(
+                    policy_version=self.state.global_step,
+                    group=self.groups + index // self.num_generations,
+                    sample=index % self.num_generations,
+                    prompt_revision=self._revisions[inputs[index]["row"]],
+                    prompt_tokens=list(prompts[index]),
+                    completion_tokens=list(tokens),
+                    loss_mask=mask[index, :length].tolist(),
+                    behaviour_source="trainer" if sampler is None else "sampler",
+                    behaviour_logprobs=trainer if sampler is None else _plain(sampler[index]),
+                    trainer_logprobs=trainer,
+                    reference_logprobs=(
+                        None if reference is None else reference[index, :length].tolist()
+                    ),
+                    rewards=_named(self.reward_func_names, components[index]),
+                    reward=rewards[index],
+                    advantage=float(output["advantages"][index]),
+                    ended=self._has_ended(tokens),
+                )
+            )
+        self.groups += len(inputs) // self.num_generations
+        return rows
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        loss = super()._compute_loss(model, inputs)
+        with torch.no_grad():
+            self._measure_ratios(inputs)
+            self._fill_rows(inputs)
+        return loss
+
+    def _measure_ratios(self, inputs: dict[str, Any]) -> None:
+        mask = inputs["completion_mask"].bool()
+        old = inputs.get("old_per_token_logps")
+        ratios = torch.exp(self._logprobs - (self._logprobs if old is None else old))[mask]
+        if ratios.numel():
+            self._metrics["train"]["importance_ratio_mean"].append(ratios.mean().item())
+            self._ratio_max = max(self._ratio_max, ratios.max().item())
+
+    def _fill_rows(self, inputs: dict[str, Any]) -> None:
+        """Before its first update the trainer's numbers are those of the policy that sampled."""
+        if not self._unseen:
+            return
+        for line, index in zip(self._logprobs, inputs["rollout"].tolist(), strict=True):
+            row = self._rows[index]
+            if index in self._unseen:
+                row.trainer_logprobs = line[: len(row.completion_tokens)].tolist()
+                if row.behaviour_source == "trainer":
+                    row.behaviour_logprobs = row.trainer_logprobs
+                self._unseen.discard(index)
+
+    def _write_rollouts(self) -> None:
+        if self._writer is not None:
+            self._writer.add(self._rows)
+            self._rows = []
+
+    def close_rollouts(self) -> None:
+        """Make what was sampled so far durable, with the checkpoint or model saved now."""
+        self._write_rollouts()
+        if self._writer is not None:
+            self._writer.close_part()
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs["importance_ratio_max"] = self._ratio_max
+            self._ratio_max = 0.0
+        super().log(logs, start_time)
+
+
+def _named(names: Sequence[str], values: Sequence[float]) -> dict[str, float | None]:
+    return {
+        name: None if math.isnan(value) else value
+        for name, value in zip(names, values, strict=True)
+    }
+
+
+def _plain(logprobs: Sequence[float | None]) -> list[float]:
+    return [math.nan if value is None else float(value) for value in logprobs]
