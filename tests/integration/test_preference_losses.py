@@ -1,0 +1,240 @@
+"""The losses of DPO and of Bradley and Terry: TRL's numbers against hand-computed ones; masks."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inner_trials import demo_task, dpo, pairs, reward_model, rewards
+from inner_trials.data import DataError
+from inner_trials.settings import read_settings
+
+# The libraries warn about each other while they are imported.
+pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore")]
+
+PAIRS = [
+    {"prompt": "sort 21", "chosen": "12", "rejected": "213"},
+    {"prompt": "sort 54321", "chosen": "12345", "rejected": "1"},
+]
+BETA = 0.25
+LN2 = math.log(2)
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two models of the same shape: a policy and another one to be its reference."""
+    found = []
+    for seed in (0, 1):
+        directory = tmp_path_factory.mktemp("base")
+        demo_task.write_base(directory, seed=seed)
+        demo_task.write_tokenizer(directory)
+        found.append(directory)
+    return found[0], found[1]
+
+
+@pytest.fixture(autouse=True)
+def quiet_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    monkeypatch.setenv("ARL_OUTPUT", str(tmp_path / "output"))
+
+
+def dpo_trainer(base: Path, other: Path | None = None, **options: object) -> Any:
+    settings = read_settings(dpo.Settings, {"options": {"beta": BETA, "max_steps": 1, **options}})
+    dpo.check_settings(settings)
+    return dpo.build_trainer(dpo.Job(settings, base, other, "text", PAIRS, [], 0))
+
+
+def batch_of(trainer: Any) -> Any:
+    return trainer.data_collator(list(trainer.train_dataset))
+
+
+def loss_of(trainer: Any, batch: Any) -> float:
+    return float(trainer.compute_loss(trainer.model.train(), dict(batch)))
+
+
+def log_probabilities(model: Any, batch: Any) -> list[list[float]]:
+    """Of each row's completion tokens, one after the other, by the definition."""
+    import torch
+
+    with torch.no_grad():
+        logits = model.eval()(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+        ).logits.double()
+    found = []
+    for row, ids in enumerate(batch["input_ids"].tolist()):
+        where = [i for i, kept in enumerate(batch["completion_mask"][row].tolist()) if kept]
+        scores = [logits[row, i - 1] - logits[row, i - 1].logsumexp(0) for i in where]
+        found.append([float(s[ids[i]]) for s, i in zip(scores, where, strict=True)])
+    return found
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def softplus(x: float) -> float:
+    return math.log1p(math.exp(x))
+
+
+def by_hand(loss: str, policy: list[list[float]], reference: list[list[float]]) -> float:
+    """The mean over both pairs, chosen rows first. Equations as in the papers."""
+    ratios = [sum(p) - sum(r) for p, r in zip(policy, reference, strict=True)]
+    sizes = [len(p) for p in policy]
+    terms = []
+    for i in range(2):
+        chosen, rejected = ratios[i], ratios[i + 2]
+        mean_gap = chosen / sizes[i] - rejected / sizes[i + 2]
+        x = BETA * (chosen - rejected)
+        terms.append(
+            {
+                # Rafailov et al. 2023, equation 7
+                "sigmoid": lambda x=x: softplus(-x),
+                # Zhao et al. 2023 (SLiC), with the normalised likelihoods of DPO
+                "hinge": lambda x=x: max(0.0, 1 - x),
+                # Azar et al. 2023, equation 17, per token
+                "ipo": lambda g=mean_gap: (g - 1 / (2 * BETA)) ** 2,
+                # Chowdhury et al. 2024, equation 12, with 10 % of labels flipped
+                "robust": lambda x=x: (0.9 * softplus(-x) - 0.1 * softplus(x)) / 0.8,
+                # Jung et al. 2024, without its moving average
+                "bco_pair": lambda c=chosen, r=rejected: softplus(-BETA * c) + softplus(BETA * r),
+                # Wu et al. 2024, equation 4.7 with hard probabilities
+                "sppo_hard": lambda c=chosen, r=rejected: (
+                    (c - 0.5 / BETA) ** 2 + (r + 0.5 / BETA) ** 2
+                ),
+                # D'Oosterlinck et al. 2024, equation 7
+                "apo_zero": lambda c=chosen, r=rejected: 1 - sigmoid(BETA * c) + sigmoid(BETA * r),
+            }[loss]()
+        )
+    return sum(terms) / 2
+
+
+@pytest.mark.parametrize(
+    "loss", ["sigmoid", "hinge", "ipo", "robust", "bco_pair", "sppo_hard", "apo_zero"]
+)
+def test_each_loss_is_the_one_its_paper_writes(bases: tuple[Path, Path], loss: str) -> None:
+    policy, reference = bases
+    trainer = dpo_trainer(policy, reference, loss_type=loss, label_smoothing=0.1)
+    batch = batch_of(trainer)
+    wanted = by_hand(
+        loss,
+        log_probabilities(trainer.model, batch),
+        log_probabilities(trainer.ref_model, batch),
+    )
+    assert loss_of(trainer, batch) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "value"),
+    [
+        ("sigmoid", LN2),
+        ("sigmoid_norm", LN2),
+        ("hinge", 1.0),
+        ("ipo", (1 / (2 * BETA)) ** 2),
+        ("exo_pair", 0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1)),
+        ("nca_pair", 2 * LN2),
+        ("robust", LN2),
+        ("bco_pair", 2 * LN2),
+        ("sppo_hard", 2 * (0.5 / BETA) ** 2),
+        ("aot", LN2),
+        ("aot_unpaired", LN2),
+        ("apo_zero", 1.0),
+        ("apo_down", 1.0),
+        ("discopop", 0.5 * LN2 + 0.5),
+    ],
+)
+def test_a_policy_that_is_its_reference_has_the_loss_of_no_preference(
+    bases: tuple[Path, Path], loss: str, value: float
+) -> None:
+    trainer = dpo_trainer(bases[0], loss_type=loss, label_smoothing=0.1)
+    assert loss_of(trainer, batch_of(trainer)) == pytest.approx(value, rel=1e-4)
+
+
+def test_the_sft_term_is_the_chosen_answers_mean_loss_a_token(bases: tuple[Path, Path]) -> None:
+    trainer = dpo_trainer(bases[0], sft_weight=0.5)
+    batch = batch_of(trainer)
+    chosen = [p for row in log_probabilities(trainer.model, batch)[:2] for p in row]
+    wanted = LN2 - 0.5 * sum(chosen) / len(chosen)
+    assert loss_of(trainer, batch) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_adapter_copy_and_precomputed_references_are_the_same_reference(
+    bases: tuple[Path, Path],
+) -> None:
+    losses = []
+    for reference in ("adapter", "copy", "precomputed"):
+        trainer = dpo_trainer(bases[0], reference=reference, parameterization="lora", lora_r=4)
+        for name, weight in trainer.model.named_parameters():
+            if "lora_B" in name:  # zero at first, which would make policy and reference equal
+                weight.data.fill_(0.05)
+        losses.append(loss_of(trainer, batch_of(trainer)))
+        assert (trainer.ref_model is None) == (reference != "copy")
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert losses[0] == pytest.approx(losses[2], rel=1e-5)
+    assert losses[0] != pytest.approx(LN2, rel=1e-3)
+
+
+def test_a_pair_has_no_loss_on_its_prompt_or_on_padding(bases: tuple[Path, Path]) -> None:
+    trainer = dpo_trainer(bases[0])
+    batch = batch_of(trainer)
+    tokenizer = trainer.processing_class
+    learned = [
+        tokenizer.decode(ids[mask == 1])
+        for ids, mask in zip(batch["input_ids"], batch["completion_mask"], strict=True)
+    ]
+    assert learned == ["12<|end|>", "12345<|end|>", "213<|end|>", "1<|end|>"]
+    padding = batch["input_ids"] == tokenizer.pad_token_id
+    assert padding.any()
+    assert not (padding & (batch["attention_mask"] == 1)).any()
+    before = loss_of(trainer, batch)
+    batch["input_ids"][padding] = tokenizer.eos_token_id
+    assert loss_of(trainer, batch) == before, "what stands in the padding changes nothing"
+
+
+def classifier(base: Path, rows: list[dict[str, Any]], **options: object) -> Any:
+    settings = read_settings(reward_model.Settings, {"options": {"max_steps": 1, **options}})
+    return reward_model.build_trainer(reward_model.Job(settings, base, "text", rows, [], 0))
+
+
+@pytest.mark.parametrize("margin", [None, 0.75])
+def test_bradley_and_terry_is_what_the_frozen_rewards_give_by_hand(
+    bases: tuple[Path, Path], tmp_path: Path, margin: float | None
+) -> None:
+    rows = [pair if margin is None else {**pair, "margin": margin} for pair in PAIRS]
+    trainer = classifier(bases[0], rows)
+    trainer.model.score.weight.data.mul_(20.0)  # so that there is something to tell apart
+    trainer.model.save_pretrained(tmp_path / "model")
+    trainer.processing_class.save_pretrained(tmp_path / "model")
+    judge = rewards.RewardModel(tmp_path / "model")
+    prompts = [pair["prompt"] for pair in PAIRS]
+    chosen = judge.score(prompts, [pair["chosen"] for pair in PAIRS])
+    rejected = judge.score(prompts, [pair["rejected"] for pair in PAIRS])
+    # Bradley and Terry 1952: P(chosen beats rejected) = sigmoid of the difference
+    wanted = sum(
+        softplus(-(c - r - (margin or 0.0))) for c, r in zip(chosen, rejected, strict=True)
+    )
+    assert abs(chosen[0] - rejected[0]) > 0.01
+    assert loss_of(trainer, batch_of(trainer)) == pytest.approx(wanted / 2, rel=1e-5)
+    alone = judge.score(prompts[:1], [PAIRS[0]["chosen"]])
+    assert alone[0] == pytest.approx(chosen[0], abs=1e-5), "company changes no reward"
+
+
+def test_a_prompt_that_fills_max_length_is_refused_or_dropped_as_asked(
+    bases: tuple[Path, Path],
+) -> None:
+    reason = "with max_length 11 1 of 2 rows have nothing left.*too_long: drop"
+    with pytest.raises(DataError, match=reason):
+        dpo_trainer(bases[0], max_length=11)
+    with pytest.raises(DataError, match="with max_length 14 1 of 2 rows"):
+        classifier(bases[0], PAIRS, max_length=14)
+    assert len(dpo_trainer(bases[0], max_length=11, too_long="drop").train_dataset) == 1
+    with pytest.raises(DataError, match="2 of 2 rows have nothing left"):
+        dpo_trainer(bases[0], max_length=3, too_long="drop")
+
+
+def test_pairs_of_messages_need_a_template(bases: tuple[Path, Path], tmp_path: Path) -> None:
+    chat = [pairs.as_chat(pair) for pair in PAIRS]
+    with pytest.raises(DataError, match="the base has no chat template"):
+        pairs.in_template("chat", chat, chat=True, has_template=False)
