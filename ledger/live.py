@@ -42,7 +42,7 @@ from ledger.rows import (
     study_from,
     trial_from,
 )
-from ledger.search import DETAIL_CHARS, FinishedTrial
+from ledger.search import DETAIL_CHARS, TIME_DIGITS, FinishedTrial
 from ledger.states import (
     ATTEMPT_TERMINAL,
     TRIAL_TERMINAL,
@@ -55,6 +55,7 @@ from ledger.trial_parts import (
     load_artifacts,
     load_budgets,
     load_evaluations,
+    load_times,
     pending_commands,
 )
 
@@ -117,11 +118,13 @@ def load_live(
     curve_metric: str | None = None,
     points: int = 64,
     with_scores: bool = False,
+    with_times: bool = False,
 ) -> LiveState:
     """Everything a worker needs to go on with a study. Raises NotFound.
 
     With `curve_metric`, also the reported values of that metric of every trial, at most about
-    `points` per trial; with `with_scores`, every metric of every finished trial.
+    `points` per trial; with `with_scores`, every metric of every finished trial; with
+    `with_times`, what its attempts took.
     """
     run = session.connection.execute
     row = run(select(STUDIES).where(STUDIES.c.id == study_id)).first()
@@ -132,7 +135,9 @@ def load_live(
     live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
     attempts = _attempts(session, study_id, live_ids)
     live_attempts = [a for a in attempts if a.state not in ATTEMPT_TERMINAL]
-    finished, proposed, search_count = _history(session, study_id, with_scores=with_scores)
+    finished, proposed, search_count = _history(
+        session, study_id, with_scores=with_scores, with_times=with_times
+    )
     next_number, next_finish = _next_numbers(session, study_id)
     families = select(FAMILIES).where(FAMILIES.c.study_id == study_id)
     batches = _batches(session, [a.id for a in live_attempts])
@@ -221,12 +226,13 @@ def _search_trials(study_id: str, *, with_scores: bool) -> Select[Any]:
 
 
 def _history(
-    session: ReadSession, study_id: str, *, with_scores: bool
+    session: ReadSession, study_id: str, *, with_scores: bool, with_times: bool
 ) -> tuple[list[FinishedTrial], frozenset[str], int]:
     """Finished search trials in order, parameter digests of all search trials, their number."""
     finished: list[FinishedTrial] = []
     proposed: set[str] = set()
     count = 0
+    times = load_times(session, study_id) if with_times else {}
     for row in session.connection.execute(_search_trials(study_id, with_scores=with_scores)):
         count += 1
         # Parameters are stored as their canonical JSON, so this is digests.params_digest.
@@ -248,6 +254,7 @@ def _history(
                 parent_id=row.parent_id,
                 rationale=row.rationale[:DETAIL_CHARS],
                 source_digest=row.source_digest,
+                wall_s=round(times.get(row.number, 0.0), TIME_DIGITS),
             )
         )
     return finished, frozenset(proposed), count

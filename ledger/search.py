@@ -49,9 +49,13 @@ class FinishedTrial:
     rationale: str = ""
     """What its proposer said of it, at most DETAIL_CHARS characters."""
     source_digest: str | None = None
+    wall_s: float = 0.0
+    """What its attempts took; 0 unless the study's proposer is told times."""
 
 
 DETAIL_CHARS = 500
+TIME_DIGITS = 3
+"""Of wall_s, behind the point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,8 @@ class History:
     baseline_id: str = ""
     """The candidate that the baseline trials ran."""
     baseline_params: Params = field(default_factory=dict)
+    baseline_source: str | None = None
+    """The digest of their source tree."""
     noise_floor: float = 0.0
     best: float | None = None
     """The best value so far that may be told: of any finished trial that breaks no constraint."""

@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import func, select
 
 from ledger.database import ReadSession
-from ledger.records import Artifact, BudgetLine, Command, Evaluation, Resource
+from ledger.records import Artifact, BudgetLine, Command, Evaluation, Resource, TrialKind
 from ledger.rows import (
     ARTIFACTS,
     ATTEMPTS,
@@ -83,3 +83,18 @@ def recent_durations(session: ReadSession, study_id: str, limit: int) -> list[fl
 def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """`ids` in pieces short enough for one IN list."""
     return (ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK))
+
+
+def load_times(session: ReadSession, study_id: str) -> dict[int, float]:
+    """What the attempts of each search trial took, by its number: added up in their order, as
+    the worker does it, so that the sum is the same to the last bit."""
+    query = (
+        select(TRIALS.c.number, ATTEMPTS.c.wall_s)
+        .join(TRIALS, TRIALS.c.id == ATTEMPTS.c.trial_id)
+        .where(ATTEMPTS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
+        .order_by(ATTEMPTS.c.created_at, ATTEMPTS.c.kind, ATTEMPTS.c.index)
+    )
+    times: dict[int, float] = {}
+    for number, wall_s in session.connection.execute(query):
+        times[number] = times.get(number, 0.0) + (wall_s or 0.0)
+    return times

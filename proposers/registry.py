@@ -1,7 +1,7 @@
 """Name to proposer. To add one: write it, name it here, and the contract tests cover it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Final, cast
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ledger.errors import InvalidInput, UnknownName
 from ledger.records import Params
 from proposers.chat_options import LLMDiffOptions, LLMOptions
+from proposers.hybrid_options import HybridOptions, Part
 from proposers.options import HostedOptions, NoOptions, Options
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.protocol import Proposer
@@ -54,6 +55,10 @@ class Registered:
     """Whether it changes program.mutable."""
     reads_scores: bool = False
     """Whether it is told every metric of a trial."""
+    reads_times: bool = False
+    """Whether it is told how long trials took."""
+    has_arms: bool = False
+    """Whether it is made of other proposers: its facts are theirs, see `describe`."""
     one_objective: bool = False
     """Whether it cannot look for a Pareto front."""
     modules: tuple[str, ...] = ()
@@ -87,9 +92,9 @@ def _check_modules(name: str) -> None:
         raise InvalidInput(f"proposer.name {name!r}: {why}")
 
 
-def missing_modules(name: str) -> str:
+def missing_modules(name: str, options: Mapping[str, object] | None = None) -> str:
     """Which packages a registered proposer lacks here, and what installs them; else nothing."""
-    registered = find_proposer(name)
+    registered = describe(name, options or {})
     missing = [module for module in registered.modules if find_spec(module) is None]
     if not missing:
         return ""
@@ -99,10 +104,11 @@ def missing_modules(name: str) -> str:
 def _llm(setup: Setup) -> Proposer:
     _check_httpx("llm")
     from proposers.chat import Chat
+    from proposers.fallback import build_fallback
     from proposers.llm import LLM
 
     options = cast(LLMOptions, setup.options)
-    return LLM(setup.space, options, Chat(options, setup.read_secret), _fallback(setup))
+    return LLM(setup.space, options, Chat(options, setup.read_secret), build_fallback(setup))
 
 
 def _llm_diff(setup: Setup) -> Proposer:
@@ -115,29 +121,17 @@ def _llm_diff(setup: Setup) -> Proposer:
     return LLMDiff(setup.mutable, setup.required_calls, options, chat)
 
 
+def _hybrid(setup: Setup) -> Proposer:
+    from proposers.hybrid import Hybrid
+    from proposers.hybrid_arms import build_arms
+
+    options = cast(HybridOptions, setup.options)
+    return Hybrid(build_arms(setup, options), setup.space, options)
+
+
 def _check_httpx(name: str) -> None:
     if find_spec("httpx") is None:
         raise InvalidInput(f"proposer.name {name!r}: httpx is missing; pip install 'arl[llm]'")
-
-
-def _fallback(setup: Setup) -> Proposer | None:
-    """What steps in for a model: the proposer that the option names, with its defaults."""
-    name = cast(LLMOptions, setup.options).fallback
-    if name == "none":
-        return None
-    why = fallback_problem(name)
-    if why:
-        raise InvalidInput(f"proposer.options.fallback {name!r}: {why}")
-    return build_proposer(name, replace(setup, options=read_options(name, {})))
-
-
-def fallback_problem(name: str) -> str:
-    """Why a proposer cannot step in for a model; nothing when it can."""
-    registered = PROPOSERS.get(name)
-    if name == "none" or (registered is not None and not registered.asks_models):
-        return ""
-    able = sorted(n for n, r in PROPOSERS.items() if not r.asks_models)
-    return f"it cannot step in for a model; write one of {', '.join(able)}, or none"
 
 
 PROPOSERS: Final[Mapping[str, Registered]] = {
@@ -188,6 +182,7 @@ PROPOSERS: Final[Mapping[str, Registered]] = {
         asks_models=True,
         writes_patches=True,
     ),
+    "hybrid": Registered(build=_hybrid, options=HybridOptions, has_arms=True),
 }
 
 
@@ -199,11 +194,31 @@ def find_proposer(name: str) -> Registered:
     return registered
 
 
+def parts(name: str, options: Mapping[str, object]) -> tuple[Part, ...]:
+    """What a study with this proposer really asks: itself, or its arms. Raises UnknownName."""
+    if not find_proposer(name).has_arms:
+        return (Part(name=name, options=options),)
+    from proposers import hybrid_arms
+
+    return hybrid_arms.parts(options)
+
+
+def describe(name: str, options: Mapping[str, object]) -> Registered:
+    """The facts of a proposer with these options, however wrong they are; of one with arms they
+    follow from those. Raises UnknownName."""
+    registered = find_proposer(name)
+    if not registered.has_arms:
+        return registered
+    from proposers import hybrid_arms
+
+    return hybrid_arms.describe(registered, options)
+
+
 def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """What is wrong with the options of a registered proposer: which one, and why."""
     model = find_proposer(name).options
     try:
-        model.model_validate(dict(options))
+        read = model.model_validate(dict(options))
     except ValidationError as error:
         for details in error.errors(include_url=False):
             where = ".".join(str(part) for part in details["loc"])
@@ -211,6 +226,11 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
             if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
                 why = f"{name} takes only {', '.join(model.model_fields)}"
             yield where, why
+    else:
+        if isinstance(read, HybridOptions):
+            from proposers import hybrid_arms
+
+            yield from hybrid_arms.problems(read)
 
 
 _OPTION_FAULTS: Final = {"missing": "it is needed", "extra_forbidden": "there is no such key"}
@@ -249,12 +269,6 @@ def build_proposer(name: str, setup: Setup) -> Proposer:
 def build_here(name: str, setup: Setup) -> Proposer:
     """In this process, also one that is hosted: for the process that hosts it, and tests."""
     return find_proposer(name).build(setup)
-
-
-def reads_scores(name: str) -> bool:
-    """Whether the proposer of that name is told every metric of a trial."""
-    registered = PROPOSERS.get(name)
-    return registered is not None and registered.reads_scores
 
 
 def known() -> str:

@@ -9,7 +9,7 @@ from controller.spec.space import search_space
 from controller.spec.study import StudySpec
 from ledger.errors import InvalidInput
 from ledger.states import Reason
-from proposers.registry import PROPOSERS
+from proposers.registry import PROPOSERS, describe
 from proposers.search_space import cardinality
 
 
@@ -103,8 +103,8 @@ def _search_trials(
     """The smallest number any limit gives."""
     limits: list[tuple[int, Reason]] = []
     size = cardinality(search_space(spec.space))
-    proposer = PROPOSERS.get(spec.proposer.name)
-    if size is not None and proposer is not None and proposer.exhausts:
+    name, options = spec.proposer.name, spec.proposer.options
+    if size is not None and name in PROPOSERS and describe(name, options).exhausts:
         limits.append((size, Reason.SPACE_EXHAUSTED))
     if spec.budget.trials is not None:
         limits.append((spec.budget.trials, Reason.BUDGET_TRIALS))

@@ -2,7 +2,7 @@
 soon as those sections are readable, whatever is wrong elsewhere."""
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from controller.spec.errors import Problem, path, shown
@@ -13,13 +13,17 @@ from controller.spec.space_rules import SPACE_RULES, broken_conditions
 from controller.spec.study import BASELINES_NEEDED, StudySpec
 from controller.spec.target_rules import TARGET_RULES
 from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
+from proposers.fallback import fallback_problem
 from proposers.grid import continuous
+from proposers.hybrid_options import Part
 from proposers.registry import (
     PROPOSERS,
-    fallback_problem,
+    Registered,
+    describe,
     known,
     missing_modules,
     option_problems,
+    parts,
 )
 from proposers.search_space import cardinality
 
@@ -39,7 +43,7 @@ def broken_rules(spec: StudySpec, readable: Collection[str]) -> Iterator[Problem
 def _proposer(spec: StudySpec) -> Iterator[Problem]:
     name = spec.proposer.name
     if name not in PROPOSERS:
-        later = name in LATER_VALUES["proposer", "name"]
+        later = name in LATER_VALUES.get(("proposer", "name"), ())
         near = None if later else suggestion(name, list(PROPOSERS))
         yield Problem(
             "proposer.name",
@@ -49,15 +53,38 @@ def _proposer(spec: StudySpec) -> Iterator[Problem]:
         )
         return
     for option, why in option_problems(name, spec.proposer.options):
-        value = shown(spec.proposer.options.get(option.partition(".")[0]))
+        value = shown(_value_at(spec.proposer.options, option))
         yield Problem(f"proposer.options.{option}", why, "correct or remove it", value)
-    missing, _, remedy = missing_modules(name).partition("; ")
+    missing, _, remedy = missing_modules(name, spec.proposer.options).partition("; ")
     if missing:
         yield Problem("proposer.name", missing, remedy, shown(name))
 
 
+def _value_at(options: object, where: str) -> object:
+    """What a study file says at arms.1.options.x; None where it says nothing."""
+    for key in where.split("."):
+        if isinstance(options, Mapping):
+            options = options.get(key)
+        elif isinstance(options, Sequence) and key.isdigit() and int(key) < len(options):
+            options = options[int(key)]
+        else:
+            return None
+    return options
+
+
+def _described(spec: StudySpec) -> Registered | None:
+    """The facts of the study's proposer; None for one that is not known."""
+    name, options = spec.proposer.name, spec.proposer.options
+    return describe(name, options) if name in PROPOSERS else None
+
+
+def _parts(spec: StudySpec) -> tuple[Part, ...]:
+    name, options = spec.proposer.name, spec.proposer.options
+    return parts(name, options) if name in PROPOSERS else ()
+
+
 def _one_objective(spec: StudySpec) -> Iterator[Problem]:
-    registered = PROPOSERS.get(spec.proposer.name)
+    registered = _described(spec)
     if registered is not None and registered.one_objective and spec.objectives:
         yield Problem(
             "objectives",
@@ -67,31 +94,35 @@ def _one_objective(spec: StudySpec) -> Iterator[Problem]:
 
 
 def _model_proposer(spec: StudySpec) -> Iterator[Problem]:
-    """What a proposer that asks language models needs of the other sections."""
-    name, options = spec.proposer.name, spec.proposer.options
-    registered = PROPOSERS.get(name)
-    if registered is None or not registered.asks_models:
-        return
+    """What proposers that ask language models need of the other sections."""
+    for part in _parts(spec):
+        registered = PROPOSERS[part.name]
+        if registered.asks_models:
+            yield from _asks_models(spec, part, registered)
+
+
+def _asks_models(spec: StudySpec, part: Part, registered: Registered) -> Iterator[Problem]:
     if registered.writes_patches and not spec.program.mutable:
         yield Problem(
             "program.mutable",
-            f"proposer {name} changes these files, and there are none",
+            f"proposer {part.name} changes these files, and there are none",
             "name the files that it may change, like [train.py]",
         )
-    if name == "llm" and not spec.space:
+    if part.name == "llm" and not spec.space:
         yield Problem(
             "space",
             "proposer llm chooses parameters, and there are none",
             "add a parameter, or write proposer.name: llm_diff",
         )
-    fallback = options.get("fallback", "none")
+    fallback = part.options.get("fallback", "none")
     why = fallback_problem(fallback) if isinstance(fallback, str) else ""
     if why:
-        yield Problem("proposer.options.fallback", why, "correct or remove it", shown(fallback))
+        where = f"proposer.options.{part.where}fallback"
+        yield Problem(where, why, "correct or remove it", shown(fallback))
 
 
 def _grid_is_finite(spec: StudySpec) -> Iterator[Problem]:
-    if spec.proposer.name != "grid":
+    if all(part.name != "grid" for part in _parts(spec)):
         return
     for name in continuous(search_space(spec.space)):
         yield Problem(
@@ -102,7 +133,7 @@ def _grid_is_finite(spec: StudySpec) -> Iterator[Problem]:
 
 
 def _comes_to_an_end(spec: StudySpec) -> Iterator[Problem]:
-    proposer = PROPOSERS.get(spec.proposer.name)
+    proposer = _described(spec)
     if proposer is None or spec.stop.no_improvement is not None:
         return
     if proposer.exhausts and cardinality(search_space(spec.space)) is not None:

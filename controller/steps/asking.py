@@ -15,7 +15,7 @@ from ledger.search import FinishedTrial, History, ModelCall, Price, Proposals
 from ledger.states import Reason, TrialState
 from proposers.host import ask
 from proposers.protocol import PricedProposer
-from proposers.registry import Registered, find_proposer
+from proposers.registry import Registered, describe
 
 LOST: Final = "lost"
 """Outcome of calls whose answer was lost with the worker that made them."""
@@ -40,7 +40,7 @@ def ask_proposer(ctx: StepContext, count: int) -> Answer | None:
 
     Raises OutOfModelBudget, and what proposers.host.ask raises.
     """
-    registered = find_proposer(ctx.view.spec.proposer.name)
+    registered = _described(ctx)
     if ctx.clock.monotonic() < ctx.propose_at:
         return None
     if ctx.asked is None:
@@ -55,6 +55,11 @@ def ask_proposer(ctx: StepContext, count: int) -> Answer | None:
     ctx.asked = None
     _record(ctx, asked, given)
     return Answer(proposals=given, watermark=asked.watermark)
+
+
+def _described(ctx: StepContext) -> Registered:
+    chosen = ctx.view.spec.proposer
+    return describe(chosen.name, chosen.options)
 
 
 def _begin(ctx: StepContext, registered: Registered, count: int) -> Asked:
@@ -120,7 +125,7 @@ def _call(ctx: StepContext, registered: Registered, asked: Asked) -> Proposals |
 
 
 def _record(ctx: StepContext, asked: Asked, given: Proposals) -> None:
-    view, registered = ctx.view, find_proposer(ctx.view.spec.proposer.name)
+    view, registered = ctx.view, _described(ctx)
     if registered.asks_models:
         _settle(ctx, asked.history.next_number, asked.price, given.calls)
     if given.retry_after_s is not None:
@@ -227,7 +232,9 @@ def told(ctx: StepContext, registered: Registered) -> History:
     history = ctx.view.history(ctx.noise_floor())
     history = replace(history, baseline_id=ctx.baseline_candidate_id(), brief=ctx.brief)
     if registered.writes_patches:
-        history = replace(history, sources=source_reader(ctx))
+        history = replace(
+            history, sources=source_reader(ctx), baseline_source=ctx.view.baseline_source
+        )
     chosen = ctx.view.spec.proposer.options.get("release")
     if chosen == "ladder" or (chosen is None and registered.asks_models):
         return released(history)

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Final
 
-from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView
+from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView, needs_times
 from evaluator.objective import is_better
 from evaluator.pruning import Curve, OtherCurve, pack_curve
 from ledger.projection import printable
 from ledger.records import Resource, Split, TrialKind
-from ledger.search import DETAIL_CHARS, FinishedTrial
+from ledger.search import DETAIL_CHARS, TIME_DIGITS, FinishedTrial
 from ledger.states import FREE, Reason, TrialState
 
 _NO_NEWS: Final = (Reason.INFEASIBLE, Reason.DUPLICATE)
@@ -61,6 +61,7 @@ def end_trial(
                 parent_id=trial.parent_id,
                 rationale=printable(trial.rationale)[:DETAIL_CHARS],
                 source_digest=trial.source_digest,
+                wall_s=round(trial.wall_s, TIME_DIGITS) if needs_times(view.spec) else 0.0,
             )
         )
     else:

@@ -15,6 +15,7 @@ from controller.steps.view import (
     Measured,
     StudyView,
     needs_scores,
+    needs_times,
 )
 from ledger import entries as e
 from ledger import reads
@@ -48,7 +49,11 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     if spec.pruning.name != "none":
         pruned_by = spec.pruning.metric or spec.objective.metric
     state = reads.load_live(
-        session, study_id, curve_metric=pruned_by, with_scores=needs_scores(spec)
+        session,
+        study_id,
+        curve_metric=pruned_by,
+        with_scores=needs_scores(spec),
+        with_times=needs_times(spec),
     )
     view = StudyView(study=state.study, spec=spec, budgets=dict(state.budgets))
     view.finished = list(state.finished)

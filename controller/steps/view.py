@@ -32,7 +32,7 @@ from ledger.states import (
     Reason,
     TrialState,
 )
-from proposers.registry import reads_scores
+from proposers.registry import describe
 from targets.protocol import NetworkRequest
 
 DURATIONS_KEPT: Final = 64
@@ -150,7 +150,12 @@ def constraints_of(spec: StudySpec) -> tuple[Constraint, ...]:
 
 def needs_scores(spec: StudySpec) -> bool:
     """They cost memory for each trial: only where something reads them."""
-    return bool(spec.objectives or spec.constraints) or reads_scores(spec.proposer.name)
+    told = describe(spec.proposer.name, spec.proposer.options)
+    return bool(spec.objectives or spec.constraints) or told.reads_scores
+
+
+def needs_times(spec: StudySpec) -> bool:
+    return describe(spec.proposer.name, spec.proposer.options).reads_times
 
 
 @dataclass(slots=True)

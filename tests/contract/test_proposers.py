@@ -32,6 +32,7 @@ LEARNING = frozenset({"cmaes", "gp", "hybrid", "nsga2", "ppo", "tpe"})
 OPTIONS: dict[str, dict[str, object]] = {
     "gp": {"startup_trials": 45},  # each modelled point takes a second
     "nsga2": {"population": 8},
+    "hybrid": {"mode": "bandit", "arms": [{"name": "random"}, {"name": "tpe"}]},
 }
 
 
