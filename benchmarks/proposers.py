@@ -32,7 +32,7 @@ from benchmarks.proposers_peers import (
 )
 from benchmarks.proposers_report import report
 from benchmarks.proposers_runs import CHECKPOINTS, Method, Search, search
-from ledger.errors import InvalidInput
+from ledger.errors import InvalidInput, ProposerFailed
 from proposers.registry import PROPOSERS
 
 
@@ -74,13 +74,13 @@ class Task:
     tables: Path | None
 
 
-def run_task(task: Task) -> Cell | None:
-    """None where the method does not take the problem's space."""
+def run_task(task: Task) -> Cell | str:
+    """Or why there is none: the method does not take the problem's space, or it failed."""
     problem = all_problems(task.tables)[task.problem]
     try:
         found = _searches(task, problem)
-    except InvalidInput:
-        return None
+    except (InvalidInput, ProposerFailed) as error:
+        return str(error)
     arms: dict[str, int] = {}
     for one in found:
         for arm, count in one.arms.items():
@@ -146,8 +146,9 @@ def run_all(tasks: Sequence[Task], jobs: int) -> list[Cell]:
         futures = {pool.submit(run_task, task): task for task in tasks}
         for done, future in enumerate(as_completed(futures), 1):
             task, cell = futures[future], future.result()
-            last = "it does not take this space"
-            if cell is not None:
+            if isinstance(cell, str):
+                last = f"NONE: {cell}"
+            else:
                 cells.append(cell)
                 last = f"{statistics.median(row[-1] for row in cell.regrets):.4f}"
             print(

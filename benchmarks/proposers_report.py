@@ -138,43 +138,47 @@ def beside_optuna(by_key: dict[Key, Cell], last: int) -> list[str]:
 
 
 def beside_arms(by_key: dict[Key, Cell], last: int) -> list[str]:
-    found: list[tuple[str, int, AgainstArms, str]] = []
-    for problem, method, batch in by_key:
-        if not method.startswith("hybrid "):
-            continue
-        names = method.removeprefix("hybrid ").split("+")
-        alone = {n: by_key[problem, n, batch] for n in names if (problem, n, batch) in by_key}
-        if len(alone) < len(names):
-            continue
-        cell = by_key[problem, method, batch]
-        arms = {name: other.at(last)[: len(cell.regrets)] for name, other in alone.items()}
-        found.append((method, batch, against_arms(problem, cell.at(last), arms), cell.kind))
-    if not found:
+    """One line for each hybrid, and one for each problem on which the better arm changes."""
+    rows, switching = [], []
+    for batch in sorted({b for _, _, b in by_key}):
+        for method in (m for m in methods_of(by_key, batch) if m.startswith("hybrid ")):
+            names = method.removeprefix("hybrid ").split("+")
+            found = []
+            for problem in problems_of(by_key, batch, (method, *names)):
+                cell = by_key[problem, method, batch]
+                arms = {name: by_key[problem, name, batch].at(last) for name in names}
+                one = against_arms(problem, cell.at(last), arms)
+                found.append(one)
+                if cell.kind == "switching":
+                    switching.append([method, str(batch), problem, *_one(one)])
+            if found:
+                rows.append([method, str(batch), *_counted(found)])
+    if not rows:
         return []
-    rows = []
-    for method, batch, one, kind in found:
-        within = "ahead" if one.behind.value < 0 else "within"
-        rows.append(
-            [
-                method,
-                str(batch),
-                one.problem + (" (switches)" if kind == "switching" else ""),
-                f"{one.hybrid:.4f}",
-                f"{one.better} {one.better_regret:.4f}",
-                f"{100 * one.behind.value:+.1f} ({100 * one.behind.low:+.1f} to"
-                f" {100 * one.behind.high:+.1f})",
-                within if one.behind.value <= BEHIND else "BEHIND",
-            ]
-        )
-    ahead = sum(1 for *_, one, _ in found if one.behind.value < 0)
-    behind = sum(1 for *_, one, _ in found if one.behind.value > BEHIND)
-    heads = ["hybrid", "at once", "problem", "mean regret", "better arm", "behind, %", ""]
+    heads = ["hybrid", "at once", "problems", "ahead", "within 5 %", "behind by more (%)"]
+    one_heads = ["hybrid", "at once", "problem", "regret", "better arm", "behind, %"]
     note = (
-        "Behind: the difference of the mean regrets, in per cent of the way from the best to a"
-        f" usual point. Ahead on {ahead} of {len(found)}, more than {100 * BEHIND:.0f} % behind"
-        f" on {behind}."
+        "How much more regret it is left with than the better of its arms alone (mean over"
+        " seeds), in per cent of the way from the best to a usual point."
     )
-    return ["## Hybrid beside the better of its arms alone", "", note, "", *table(heads, rows)]
+    title = ["## Hybrid beside the better of its arms alone", "", note, ""]
+    changes = ["Where the better arm changes on the way:", "", *table(one_heads, switching)]
+    return [*title, *table(heads, rows), *(changes if switching else [])]
+
+
+def _counted(found: Sequence[AgainstArms]) -> list[str]:
+    ahead = [one for one in found if one.behind.value < 0]
+    behind = [one for one in found if one.behind.value > BEHIND]
+    worst = sorted(behind, key=lambda one: -one.behind.value)
+    named = ", ".join(f"{one.problem} {100 * one.behind.value:.0f}" for one in worst)
+    within = len(found) - len(ahead) - len(behind)
+    return [str(len(found)), str(len(ahead)), str(within), named or "none"]
+
+
+def _one(one: AgainstArms) -> list[str]:
+    low, high = 100 * one.behind.low, 100 * one.behind.high
+    behind = f"{100 * one.behind.value:+.1f} ({low:+.1f} to {high:+.1f})"
+    return [f"{one.hybrid:.3f}", f"{one.better} {one.better_regret:.3f}", behind]
 
 
 def beside_random(by_key: dict[Key, Cell], last: int, method: str) -> list[str]:
@@ -185,17 +189,16 @@ def beside_random(by_key: dict[Key, Cell], last: int, method: str) -> list[str]:
             cell, other = by_key[problem, method, batch], by_key[problem, "random", batch]
             won = wins(cell.at(last), other.at(last))
             total, count = total + won, count + len(cell.regrets)
-            ratio = statistics.median(cell.at(last)) / max(
-                statistics.median(other.at(last)), 1e-12
-            )
+            medians = [statistics.median(c.at(last)) for c in (cell, other)]
             rate = win_rate(won, len(cell.regrets))
-            rows.append([str(batch), problem, shown(rate), f"{ratio:.2f}", _verdict(rate)])
+            shown_medians = [f"{median:.4f}" for median in medians]
+            rows.append([problem, str(batch), *shown_medians, shown(rate), _verdict(rate)])
         if count:
             rate = win_rate(total, count)
-            rows.append([str(batch), "**all**", shown(rate), "", _verdict(rate)])
+            rows.append(["**all**", str(batch), "", "", shown(rate), _verdict(rate)])
     if not rows:
         return [f"## {method} beside random", "", "It was not run.", ""]
-    heads = ["at once", "problem", "wins over random", "ratio of median regrets", ""]
+    heads = ["problem", "at once", "median regret", "random's", "wins over random", ""]
     return [f"## {method} beside random", "", *table(heads, rows)]
 
 

@@ -18,7 +18,7 @@ from ledger.search import FinishedTrial, History
 from ledger.states import Reason, TrialState
 from proposers.host import ask
 from proposers.protocol import Closable, Proposer
-from proposers.registry import Setup, build_proposer, read_options
+from proposers.registry import Setup, find_proposer, read_options
 from proposers.search_space import Categorical, Int, SearchSpace, in_order, is_active
 
 CHECKPOINTS: Final = (10, 20, 50, 100, 200, 500, 1_000)
@@ -89,7 +89,8 @@ def search(method: Method, problem: Problem, *, seed: int, trials: int, batch: i
         proposing_s = _optuna(method.name, told, trials=trials, batch=batch)
         return Search(regrets=told.regrets(trials), proposing_s=proposing_s)
     setup = Setup(space=problem.space, options=read_options(method.name, method.options))
-    proposer = build_proposer(method.name, setup)
+    # In this process also where a study would give it one of its own: it proposes the same.
+    proposer = find_proposer(method.name).build(setup)
     try:
         return _drive(proposer, method, told, trials=trials, batch=batch)
     finally:
