@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -149,31 +150,45 @@ def lora_config(settings: AdapterSettings, *, task: str = "CAUSAL_LM") -> Any:
     )
 
 
-def merged(model: Any, settings: AdapterSettings, base: Path) -> Any:
+def merged(model: Any, settings: AdapterSettings) -> Any:
     """Plain weights that answer as the trained adapter does; on a 4-bit base, the weights that
     its codes stand for."""
-    if settings.parameterization == "qlora":
-        _dequantise(model)
-    return model.merge_and_unload()
+    if settings.parameterization != "qlora":
+        return model.merge_and_unload()
+    _dequantise(model)
+    whole = model.merge_and_unload()
+    whole.hf_quantizer, whole.is_quantized, whole.is_loaded_in_4bit = None, False, False
+    del whole.config.quantization_config
+    return whole
 
 
 def _dequantise(model: Any) -> None:
-    """Replace each 4-bit layer below the adapters by an ordinary one with the same values."""
-    import bitsandbytes
-    import torch
+    """Replace each 4-bit layer, with its adapter where it has one, by an ordinary one. (peft's
+    own merging would round the sum to 4 bits again.)"""
+    from bitsandbytes.nn import Linear4bit
+    from peft.tuners.lora.bnb import Linear4bit as AdaptedLinear4bit
 
-    for layer in list(model.modules()):
-        for name, inner in list(layer.named_children()):
-            if not isinstance(inner, bitsandbytes.nn.Linear4bit):
-                continue
-            weight = bitsandbytes.functional.dequantize_4bit(
-                inner.weight.data, inner.weight.quant_state
-            ).float()
-            plain = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=inner.bias is not None)
-            plain.weight.data = weight
-            if inner.bias is not None:
-                plain.bias.data = inner.bias.data.float()
-            setattr(layer, name, plain)
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if isinstance(layer, AdaptedLinear4bit):
+                deltas = [layer.get_delta_weight(adapter) for adapter in layer.active_adapters]
+                setattr(parent, name, _plain(layer.get_base_layer(), deltas))
+            elif isinstance(layer, Linear4bit) and not isinstance(parent, AdaptedLinear4bit):
+                setattr(parent, name, _plain(layer, []))
+
+
+def _plain(layer: Any, deltas: Sequence[Any]) -> Any:
+    from bitsandbytes.functional import dequantize_4bit
+    from torch.nn import Linear
+
+    weight = dequantize_4bit(layer.weight.data, layer.weight.quant_state).float()
+    for delta in deltas:
+        weight += delta.float()
+    plain = Linear(weight.shape[1], weight.shape[0], bias=layer.bias is not None)
+    plain.weight.data = weight
+    if layer.bias is not None:
+        plain.bias.data = layer.bias.data.float()
+    return plain
 
 
 def save_adapter(model: Any, base: Path, directory: Path) -> None:

@@ -250,7 +250,7 @@ def save(trainer: Any, settings: TrainingSettings, base: Path, directory: Path) 
     if settings.parameterization != "full":
         if settings.keep_adapter:
             adapters.save_adapter(model, base, directory / "adapter")
-        model = adapters.merged(model, settings, base)
+        model = adapters.merged(model, settings)
     model.save_pretrained(directory)
     trainer.processing_class.save_pretrained(directory)
     pins.write_pins(directory)

@@ -53,10 +53,12 @@ def start(
     base: Path | None = None,
     data: Mapping[str, Path] | None = None,
     resume: Path | None = None,
+    packages: Path | None = None,
     **options: object,
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
     """Start one attempt of a training program in a directory of its own; `data` are its inputs
-    beside the base (the demo's training rows by default)."""
+    beside the base (the demo's training rows by default), `packages` a directory of libraries
+    that this interpreter lacks."""
     workspace = directory / "workspace"
     workspace.mkdir(parents=True)
     (directory / "output").mkdir()
@@ -76,7 +78,7 @@ def start(
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(workspace),
-        "PYTHONPATH": str(code(directory)),
+        "PYTHONPATH": os.pathsep.join(map(str, filter(None, (code(directory), packages)))),
         "PYTHONDONTWRITEBYTECODE": "1",
         "ARL_PARAMS": str(directory / "params.json"),
         "ARL_OUTPUT": str(directory / "output"),
