@@ -7,8 +7,15 @@ from typing import Annotated
 import typer
 
 from controller.cli.output import OK, console, print_json, table
+from controller.cli.plan_system import Rates, System, print_system, system_document, system_of
 from controller.cli.text import duration, number, plain
-from controller.decisions.pricing import ProfilePrice, Range, StudyPrice, price_study
+from controller.decisions.pricing import (
+    ProfilePrice,
+    Range,
+    StudyPrice,
+    check_price,
+    price_study,
+)
 from controller.decisions.profiles import ERROR_RATES, ErrorRates
 from controller.spec.loading import json_schema, load_study
 from controller.spec.quantities import parse_duration_s
@@ -21,21 +28,51 @@ TrialTime = Annotated[
     str | None,
     typer.Option("--trial-time", help="what one trial and its evaluation take, like 90s or 5m"),
 ]
+Prompts = Annotated[
+    int | None, typer.Option("--prompts", help="rollout sizing: prompts of one update")
+]
+AverageTokens = Annotated[
+    int | None, typer.Option("--average-tokens", help="tokens of one completion, on average")
+]
+TokensPerSecond = Annotated[
+    int | None, typer.Option("--tokens-per-second", help="what one rollout GPU generates")
+]
+Window = Annotated[
+    int | None, typer.Option("--window", help="seconds in which an update's rollouts are to be")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 
 
-def plan(study: StudyFile, trial_time: TrialTime = None, as_json: AsJson = False) -> int:
-    """Check a study file and price the whole study under each promotion profile.
+def plan(
+    study: StudyFile,
+    trial_time: TrialTime = None,
+    prompts: Prompts = None,
+    average_tokens: AverageTokens = None,
+    tokens_per_second: TokensPerSecond = None,
+    window: Window = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check a study file, say what its post-training plan implies, and price the whole study.
 
     Nothing runs and no ledger is made. Without --trial-time, hours are the worst case: every
-    attempt running to its limit.
+    attempt running to its limit. The four numbers of rollout sizing go together.
     """
-    spec = load_study(study)
-    price = price_study(spec, trial_wall_s=_seconds(trial_time))
+    spec, trial_wall_s = load_study(study), _seconds(trial_time)
+    rates = Rates(
+        prompts=prompts,
+        average_tokens=average_tokens,
+        tokens_per_second=tokens_per_second,
+        window_s=window,
+    )
+    system = system_of(spec, study.parent, rates)
+    check_price(spec, trial_wall_s=trial_wall_s)
+    price = price_study(spec, trial_wall_s=trial_wall_s)
     if as_json:
-        print_json(_document(spec, price))
-    else:
-        _print(spec, price)
+        print_json(_document(spec, price, system))
+        return OK
+    _print(spec, price)
+    if system is not None:
+        print_system(system)
     return OK
 
 
@@ -51,7 +88,7 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def _document(spec: StudySpec, price: StudyPrice) -> dict[str, Json]:
+def _document(spec: StudySpec, price: StudyPrice, system: System | None) -> dict[str, Json]:
     return {
         "name": spec.name,
         "valid": True,
@@ -60,6 +97,7 @@ def _document(spec: StudySpec, price: StudyPrice) -> dict[str, Json]:
         "search_trials": price.search_trials,
         "limited_by": None if price.limited_by is None else str(price.limited_by),
         "profiles": [_profile(found) for found in price.profiles],
+        **system_document(system),
     }
 
 

@@ -1,0 +1,236 @@
+"""What `arl plan` says of the post-training system: axes, what they imply, memory, rollouts."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from controller.cli.output import console, table
+from controller.cli.text import plain
+from controller.spec.files import resolve
+from controller.spec.plan_section import study_plan
+from controller.spec.space import baseline_params
+from controller.spec.study import StudySpec
+from inner_trials.models import ModelError, check_model
+from inner_trials.plan import Plan, rollout_gpu_floor
+from inner_trials.planning.axes import AUTO, NONE
+from inner_trials.planning.implications import Implications, implications
+from inner_trials.planning.memory import Memory, ModelShape, Workload, estimate
+from ledger.errors import InvalidInput
+from ledger.records import Json
+
+MIB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What the options of the command say of one update's rollouts; all or nothing."""
+
+    prompts: int | None
+    average_tokens: int | None
+    tokens_per_second: int | None
+    window_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollouts:
+    """One update's rollouts, and how many GPUs they take at least."""
+
+    prompts: int
+    group_size: int
+    average_tokens: int
+    tokens_per_second_per_gpu: int
+    window_s: int
+    tokens: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    plan: Plan
+    """Of the baseline."""
+    implied: Implications
+    memory: Memory | None
+    no_memory: str
+    """Why there is no estimate; else empty."""
+    rollouts: Rollouts | None
+
+
+def system_of(spec: StudySpec, base: Path, rates: Rates) -> System | None:
+    """The system that a valid study's baseline is; None for a command that states no plan.
+
+    Raises InvalidInput for rates that are incomplete, not positive, or of a plan without rollouts.
+    """
+    params = baseline_params(spec.space)
+    plan = study_plan(spec, params)
+    if plan is None:
+        if _given(rates):
+            raise InvalidInput("rollout sizing: the study states no program.plan; add one")
+        return None
+    memory, why = _memory(spec, plan, base, {**spec.program.options, **params})
+    return System(
+        plan=plan,
+        implied=implications(plan),
+        memory=memory,
+        no_memory=why,
+        rollouts=_rollouts(plan, rates),
+    )
+
+
+def _given(rates: Rates) -> bool:
+    return any(value is not None for value in asdict(rates).values())
+
+
+def _rollouts(plan: Plan, rates: Rates) -> Rollouts | None:
+    if not _given(rates):
+        return None
+    if plan.rollout == NONE:
+        raise InvalidInput(
+            f"rollout sizing: stage {plan.stage} has no rollouts; leave --prompts and the rest out"
+        )
+    prompts, tokens = rates.prompts, rates.average_tokens
+    rate, window_s = rates.tokens_per_second, rates.window_s
+    if prompts is None or tokens is None or rate is None or window_s is None:
+        raise InvalidInput(
+            "rollout sizing: write --prompts, --average-tokens, --tokens-per-second and --window"
+        )
+    try:
+        gpus = rollout_gpu_floor(prompts, plan.group_size, tokens, rate, window_s)
+    except ValueError as error:
+        raise InvalidInput(f"rollout sizing: {error}") from None
+    return Rollouts(
+        prompts=prompts,
+        group_size=plan.group_size,
+        average_tokens=tokens,
+        tokens_per_second_per_gpu=rate,
+        window_s=window_s,
+        tokens=prompts * plan.group_size * tokens,
+        gpus=gpus,
+    )
+
+
+def _memory(
+    spec: StudySpec, plan: Plan, base: Path, settings: Mapping[str, object]
+) -> tuple[Memory | None, str]:
+    if spec.program.base is None:
+        return None, "the study names no program.base"
+    try:
+        shape = read_shape(resolve(base, spec.program.base))
+    except (ModelError, OSError, ValueError, KeyError, TypeError) as error:
+        return None, f"program.base cannot be read: {error}"
+    return estimate(plan, shape, _workload(settings)), ""
+
+
+def read_shape(directory: Path) -> ModelShape:
+    """From a model's config.json and the headers of its weights.
+
+    Raises ModelError, OSError, ValueError, KeyError, TypeError: it is none, or says too little.
+    """
+    parameters = check_model(directory).parameters
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
+    return ModelShape(
+        parameters=parameters,
+        num_hidden_layers=int(config["num_hidden_layers"]),
+        hidden_size=hidden,
+        intermediate_size=int(config.get("intermediate_size") or 4 * hidden),
+        num_attention_heads=heads,
+        num_key_value_heads=int(config.get("num_key_value_heads") or heads),
+        head_dim=int(config.get("head_dim") or hidden // heads),
+        vocab_size=int(config["vocab_size"]),
+    )
+
+
+def _workload(settings: Mapping[str, object]) -> Workload:
+    """What the program's options say, or its defaults."""
+
+    def count(name: str, default: int) -> int:
+        value = settings.get(name)
+        is_count = isinstance(value, int | float) and not isinstance(value, bool)
+        return int(value) if is_count and isinstance(value, int | float) else default
+
+    sequences, tokens = count("per_device_train_batch_size", 8), count("max_length", 1024)
+    return Workload(
+        sequences=sequences,
+        tokens=tokens,
+        lora_r=count("lora_r", 16),
+        recomputes=settings.get("gradient_checkpointing") is True,
+        rollout_sequences=sequences,
+        rollout_tokens=tokens,
+    )
+
+
+def system_document(system: System | None) -> dict[str, Json]:
+    """The keys that `arl plan --json` has for it."""
+    if system is None:
+        return {"plan": None, "implies": None, "memory": None, "rollouts": None}
+    memory = system.memory
+    return {
+        "plan": {axis: value for axis, value in asdict(system.plan).items() if axis != "name"},
+        "implies": {name: list(words) for name, words in asdict(system.implied).items()},
+        "memory": None
+        if memory is None
+        else {**asdict(memory), "trainer": memory.trainer, "actor": memory.actor},
+        "rollouts": None if system.rollouts is None else asdict(system.rollouts),
+    }
+
+
+def print_system(system: System) -> None:
+    """For people: what is usual is not said."""
+    implied, rollouts = system.implied, system.rollouts
+    rows = [
+        ("system", _sentence(system.plan)),
+        ("called", "; ".join(implied.called)),
+        ("needs", "; ".join(implied.needs)),
+        ("leaves", "; ".join(implied.leaves)),
+        ("does without", "; ".join(implied.does_without)),
+        ("to verify", "; ".join(implied.to_verify)),
+        ("memory, about", _memory_words(system.memory) or f"unknown: {plain(system.no_memory)}"),
+    ]
+    if rollouts is not None:
+        rows.append(("rollouts", _rollout_words(rollouts)))
+    console().print(table("plan", "", rows=[row for row in rows if row[1]]))
+
+
+def _sentence(plan: Plan) -> str:
+    usual = Plan(
+        *("", "", "", "", NONE, NONE, NONE, 0, NONE, "", NONE, NONE, NONE, "arl"),
+    )
+    said = {
+        axis: value
+        for axis, value in asdict(plan).items()
+        if axis != "name" and value != asdict(usual)[axis] and value not in (AUTO, None)
+    }
+    return ", ".join(f"{axis} {value}" for axis, value in said.items())
+
+
+def _memory_words(memory: Memory | None) -> str:
+    if memory is None:
+        return ""
+    kinds = ("weights", "gradients", "optimizer", "activations", "reference", "value_model")
+    sizes = {kind.replace("_", " "): getattr(memory, kind) for kind in kinds}
+    parts = [f"{kind} {_size(size)}" for kind, size in sizes.items() if size]
+    words = f"{_size(memory.trainer)} a trainer process ({', '.join(parts)})"
+    if memory.actor:
+        cache = _size(memory.kv_cache)
+        words += f"; {_size(memory.actor)} an actor (weights and {cache} of KV cache)"
+    return words
+
+
+def _rollout_words(rollouts: Rollouts) -> str:
+    return (
+        f"{rollouts.prompts} prompts x {rollouts.group_size} x {rollouts.average_tokens} tokens "
+        f"at {rollouts.tokens_per_second_per_gpu} tokens/s in {rollouts.window_s} s need at least "
+        f"{rollouts.gpus} rollout GPUs"
+    )
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes < MIB:
+        return f"{size_bytes / 1024:.0f} KiB"
+    return (
+        f"{size_bytes / MIB:.0f} MiB"
+        if size_bytes < 1024 * MIB
+        else f"{size_bytes / 2**30:.1f} GiB"
+    )

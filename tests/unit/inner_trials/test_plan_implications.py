@@ -1,0 +1,164 @@
+"""What a plan implies, and how much memory it takes, against numbers worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from inner_trials.plan import Plan
+from inner_trials.planning.implications import Implications, implications
+from inner_trials.planning.memory import BYTES, ModelShape, Workload, estimate, kv_bytes
+from tests.unit.inner_trials import plan_examples as e
+
+GIB = 2**30
+SEVEN_B = ModelShape(
+    parameters=7_000_000_000,
+    num_hidden_layers=32,
+    hidden_size=4096,
+    intermediate_size=11008,
+    num_attention_heads=32,
+    num_key_value_heads=32,
+    head_dim=128,
+    vocab_size=32000,
+)
+WORK = Workload(sequences=1, tokens=1024, lora_r=16, rollout_sequences=64, rollout_tokens=2048)
+
+
+def words(found: Implications) -> str:
+    return " | ".join((*found.needs, *found.leaves, *found.does_without, *found.to_verify))
+
+
+@pytest.mark.parametrize("plan", e.VALID, ids=lambda plan: plan.name)
+def test_every_plan_needs_a_base_and_says_nothing_twice(plan: Plan) -> None:
+    found = implications(plan)
+    assert "base model at a fixed revision" in found.needs
+    for phrases in (found.needs, found.leaves, found.does_without, found.to_verify):
+        assert len(set(phrases)) == len(phrases)
+
+
+def test_sft_needs_demonstrations_and_no_rollouts() -> None:
+    found = implications(e.full)
+    assert "demonstrations" in found.needs
+    assert {"a rollout engine", "a reward service"} <= set(found.does_without)
+    assert "a full checkpoint" in found.leaves
+    assert found.called == ()
+
+
+def test_an_adapter_leaves_itself_and_its_base() -> None:
+    found = implications(e.sft)
+    assert "the adapter, its base's revision and the quantization settings" in found.leaves
+    assert "a BF16 base in GPU memory" in found.does_without
+    assert "4-bit loading and dequantization kernels" in found.needs
+    assert "4-bit loading and dequantization kernels" not in implications(e.dpo).needs
+
+
+def test_dpo_needs_a_reference_and_no_weight_sync() -> None:
+    found = implications(e.dpo)
+    assert any("fixed reference policy" in need for need in found.needs)
+    assert "weight sync to actors" in found.does_without
+    assert "a sharding plan" in found.needs
+
+
+def test_rlvr_is_reported_and_needs_no_reward_model() -> None:
+    found = implications(e.grpo)
+    assert "RLVR" in found.called
+    assert "a learned reward model" in found.does_without
+    assert "a value model" in found.does_without
+    assert "the exact verifier's version" in found.leaves
+    assert "RLVR" not in implications(replace(e.grpo, reward="learned")).called
+    assert "a value model with its optimizer state" in implications(e.ppo).needs
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (e.plain, "on-policy at every update"),
+        (e.grpo, "synchronous, but the actors' numerics are another policy's"),
+        (e.asynchronous, "off-policy by at most 2 versions"),
+    ],
+)
+def test_synchronous_is_not_called_on_policy_by_itself(plan: Plan, said: str) -> None:
+    assert said in implications(plan).called
+
+
+def test_what_only_a_run_can_show_is_listed() -> None:
+    assert "QLoRA together" in words(implications(replace(e.plain, parameterization="qlora")))
+    assert "exact converted model" in words(implications(e.sft))
+    assert "reshard" in words(implications(e.dpo))
+    assert "makes no actor faster" in words(implications(e.grpo))
+    delta = replace(e.plain, sync="delta")
+    assert "same actor distribution" in words(implications(delta))
+    assert "a barrier after every rollout batch" in implications(e.asynchronous).does_without
+
+
+def test_full_training_takes_sixteen_bytes_a_parameter() -> None:
+    found = estimate(e.full, SEVEN_B, WORK)
+    state = found.weights + found.gradients + found.optimizer
+    assert state == 16 * SEVEN_B.parameters
+    assert found.trained_parameters == SEVEN_B.parameters
+    assert (found.actor, found.reference, found.value_model) == (0, 0, 0)
+    fp32 = estimate(replace(e.full, train_precision="fp32"), SEVEN_B, WORK)
+    assert fp32.weights + fp32.gradients + fp32.optimizer == 16 * SEVEN_B.parameters
+
+
+def test_sharding_divides_the_state_and_nothing_else() -> None:
+    whole = replace(e.full, trainer="fsdp2", trainer_gpus=8)
+    one, eight = estimate(e.full, SEVEN_B, WORK), estimate(whole, SEVEN_B, WORK)
+    assert eight.optimizer * 8 == one.optimizer
+    assert eight.activations == one.activations
+    split = replace(whole, tensor_parallel=4, data_parallel=2)
+    assert estimate(split, SEVEN_B, WORK).activations * 4 == one.activations
+    assert estimate(split, SEVEN_B, WORK).weights == eight.weights
+
+
+def test_adapters_keep_the_base_and_train_little() -> None:
+    found = estimate(replace(e.dpo, trainer="single"), SEVEN_B, WORK)
+    # 32 layers of rank 16: four of attention, three of the MLP
+    assert found.trained_parameters == 16 * 32 * (4 * 8192 + 3 * 15104)
+    assert found.weights == 2 * SEVEN_B.parameters + 2 * found.trained_parameters
+    assert found.optimizer == 12 * found.trained_parameters
+    assert found.reference == 0
+    copied = estimate(replace(e.dpo, trainer="single", reference="copy"), SEVEN_B, WORK)
+    assert copied.reference == 2 * SEVEN_B.parameters
+
+
+def test_a_qlora_base_takes_a_little_over_half_a_byte() -> None:
+    found = estimate(e.sft, SEVEN_B, WORK)
+    base = found.weights - 2 * found.trained_parameters
+    assert base / SEVEN_B.parameters == pytest.approx(0.515875)
+    assert BYTES["nvfp4"] == 0.5625
+    assert BYTES["mxfp4"] == 0.53125
+
+
+def test_the_cache_of_a_13b_token_is_the_published_800_kb() -> None:
+    """Kwon et al. 2023, section 3: OPT-13B, FP16."""
+    opt = replace(SEVEN_B, num_hidden_layers=40, num_attention_heads=40, num_key_value_heads=40)
+    one = replace(WORK, rollout_sequences=1, rollout_tokens=1)
+    assert kv_bytes(e.plain, opt, one) == 800 * 1024
+    assert kv_bytes(replace(e.plain, kv_precision="fp8"), opt, one) == 400 * 1024
+    assert kv_bytes(e.grpo, opt, one) == 800 * 1024  # FP8 weights do not make the cache FP8
+    assert kv_bytes(e.sft, opt, one) == 0
+
+
+def test_actors_take_their_own_precision() -> None:
+    assert estimate(e.grpo, SEVEN_B, WORK).actor_weights == SEVEN_B.parameters
+    split = replace(e.plain, rollout_gpus=4)
+    whole = estimate(e.plain, SEVEN_B, WORK)
+    assert estimate(split, SEVEN_B, WORK).actor_weights == whole.actor_weights
+    assert estimate(split, SEVEN_B, WORK).kv_cache * 4 == whole.kv_cache
+    assert estimate(e.best_of_n, SEVEN_B, WORK).trainer == 2 * SEVEN_B.parameters
+
+
+def test_checkpointing_keeps_two_of_thirty_four() -> None:
+    no_words = replace(SEVEN_B, vocab_size=0)
+    kept = estimate(e.full, no_words, WORK).activations
+    assert kept == 34 * 32 * 1024 * 4096
+    again = estimate(e.full, no_words, replace(WORK, recomputes=True)).activations
+    assert again * 17 == kept
+
+
+def test_a_separate_critic_costs_as_much_as_the_policy() -> None:
+    full = replace(e.ppo, parameterization="full", trainer="single")
+    found = estimate(full, SEVEN_B, WORK)
+    assert found.value_model == 16 * SEVEN_B.parameters
+    assert estimate(replace(full, value_model="shared"), SEVEN_B, WORK).value_model == 0
+    assert found.trainer > 200 * GIB
