@@ -9,11 +9,12 @@ again with a fresh one. A history is sent once: later calls send what is new.
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ledger.errors import ProposerFailed
+from ledger.records import Params
 from ledger.search import FinishedTrial, History, Proposals
 from proposers.hosted_messages import Answered, Build, Call
 from proposers.hosted_process import HostedProcess, Lost
@@ -33,11 +34,13 @@ class Hosted:
         self,
         build: Build,
         *,
+        is_valid: Callable[[Params], bool],
         call_s: float,
         retries_after_s: Sequence[float] = RETRIES_AFTER_S,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self._build = build
+        self._is_valid = is_valid
         self._call_s = call_s
         self._retries_after_s = retries_after_s
         self._memory_bytes = memory_bytes
@@ -62,7 +65,7 @@ class Hosted:
                     why, losses = str(lost), losses + 1
                 if wait_s is None or self._closed.is_set():
                     break
-                log.warning("the process of proposer %s %s: another one", self._build.name, why)
+                log.warning("proposer %s is asked again: its process %s", self._build.name, why)
                 self._closed.wait(wait_s)
             if self._closed.is_set():
                 raise ProposerFailed("its process was ended: the proposer was closed")
@@ -113,7 +116,7 @@ class Hosted:
                 raise ProposerFailed("the proposer was closed")
             if self._process is None or not self._process.is_running:
                 self._told = _Told()
-                self._process = HostedProcess(self._build)
+                self._process = HostedProcess(self._build, self._is_valid)
                 if self._unused is not None:
                     self._unused.detach()
                 self._unused = weakref.finalize(self, self._process.end)

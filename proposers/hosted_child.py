@@ -12,11 +12,14 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ledger.errors import ArlError, ProposerFailed
+from ledger.records import Params
 from ledger.search import FinishedTrial, History, Proposals
 from proposers.host import ask
 from proposers.hosted_messages import (
@@ -26,11 +29,12 @@ from proposers.hosted_messages import (
     Build,
     Call,
     Failed,
+    Question,
     receive_pickled,
     send_answer,
+    send_question,
 )
 from proposers.protocol import Proposer
-from proposers.registry import Setup, build_here
 from proposers.search_space import SearchSpace
 
 _FIRST_TO_GO: Final = "500"
@@ -80,7 +84,7 @@ def _serve(channel: socket.socket, build: Build) -> int:
             raise TypeError("after the first message there are only calls")
         try:
             if proposer is None:
-                proposer = _built(build)
+                proposer = _built(build, partial(_ask_back, channel))
             given = _answer(proposer, known, call, build.space)
         except ArlError as error:
             if isinstance(error.__cause__, MemoryError):
@@ -92,15 +96,18 @@ def _serve(channel: socket.socket, build: Build) -> int:
     return IDLE_EXIT
 
 
-def _built(build: Build) -> Proposer:
-    setup = Setup(
-        space=build.space,
-        options=build.options,
-        mutable=build.mutable,
-        required_calls=build.required_calls,
-    )
+def _ask_back(channel: socket.socket, params: Params) -> bool:
+    """What the worker says of a point."""
+    send_question(channel, Question(params=params))
+    verdict = receive_pickled(channel)
+    if not isinstance(verdict, bool):
+        raise TypeError("a question is answered with yes or no")
+    return verdict
+
+
+def _built(build: Build, is_valid: Callable[[Params], bool]) -> Proposer:
     try:
-        return build_here(build.name, setup)
+        return build.make(is_valid)
     except (ArlError, MemoryError):
         raise
     # A proposer is someone else's code: it may raise anything, even ask the process to exit.

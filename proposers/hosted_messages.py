@@ -8,15 +8,15 @@ import json
 import math
 import pickle
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from ledger.records import ParamValue
+from ledger.records import Params
 from ledger.search import FinishedTrial, History, Proposal, Proposals
 from ledger.states import Reason
 from proposers.host import STATE_BYTES
-from proposers.options import Options
+from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
 
 ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -41,10 +41,10 @@ class Build:
     """The first message: what the process is for."""
 
     name: str
+    make: Callable[[Callable[[Params], bool]], Proposer]
+    """Called there, with what says whether a point can be a trial: it asks the worker. It goes
+    over by its name and its arguments."""
     space: SearchSpace
-    options: Options
-    mutable: tuple[str, ...]
-    required_calls: tuple[str, ...]
     idle_s: float = IDLE_S
     """It ends by itself after so long without a call."""
 
@@ -80,16 +80,30 @@ class Failed:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """In the middle of a call: whether a point can be a trial."""
+
+    params: Params
+
+
 Answer: TypeAlias = Answered | Failed
+Verdict: TypeAlias = bool
+"""What a question is answered with."""
 
 
-def send_pickled(channel: socket.socket, message: Build | Call) -> None:
+def send_pickled(channel: socket.socket, message: Build | Call | Verdict) -> None:
     _send(channel, pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def receive_pickled(channel: socket.socket) -> Build | Call:
-    """Raises EOFError when nobody is there any more."""
-    return cast("Build | Call", pickle.loads(_receive(channel, CALL_BYTES)))
+def receive_pickled(channel: socket.socket) -> object:
+    """A Build, a Call or a Verdict. Raises EOFError when nobody is there any more."""
+    found: object = pickle.loads(_receive(channel, CALL_BYTES))
+    return found
+
+
+def send_question(channel: socket.socket, question: Question) -> None:
+    _send(channel, json.dumps({"asks": dict(question.params)}).encode())
 
 
 def send_answer(channel: socket.socket, answer: Answer) -> None:
@@ -112,7 +126,7 @@ def send_answer(channel: socket.socket, answer: Answer) -> None:
         _send(channel, state)
 
 
-def receive_answer(channel: socket.socket) -> Answer:
+def receive_answer(channel: socket.socket) -> Answer | Question:
     """Raises EOFError when the process is gone, Garbled for what is no answer, TimeoutError,
     OSError."""
     raw = _receive(channel, ANSWER_BYTES)
@@ -123,6 +137,8 @@ def receive_answer(channel: socket.socket) -> Answer:
     read = _Document(document)
     if "failed" in read.fields:
         return Failed(why=read.text("failed"))
+    if "asks" in read.fields:
+        return Question(params=read.params("asks"))
     has_state = read.flag("has_state")
     return Answered(
         proposals=Proposals(
@@ -235,7 +251,7 @@ class _Document:
             raise self._wrong(name, "a list")
         return found
 
-    def params(self, name: str) -> Mapping[str, ParamValue]:
+    def params(self, name: str) -> Params:
         found = self.fields.get(name)
         if not isinstance(found, dict):
             raise self._wrong(name, "an object")

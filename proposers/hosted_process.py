@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from ledger.records import Params
 from proposers.hosted_messages import (
     IDLE_EXIT,
     MEMORY_EXIT,
@@ -18,6 +20,7 @@ from proposers.hosted_messages import (
     Build,
     Call,
     Garbled,
+    Question,
     receive_answer,
     send_pickled,
 )
@@ -31,9 +34,10 @@ _INHERITED: Final = (
     *("ATEN_CPU_CAPABILITY", "NPY_DISABLE_CPU_FEATURES"),
 )
 """Nothing of the worker's secrets."""
-_WORDS_BYTES: Final = 2000
+_WORDS_BYTES: Final = 4000
 """How much of what it said last is kept for a message."""
 _WORDS_LINES: Final = 6
+_CRASH: Final = "Fatal Python error"
 _GONE_S: Final = 10.0
 """How long a process that was killed, or that closed its socket, may take to be gone."""
 
@@ -53,7 +57,8 @@ class HostedProcess:
     Raises Lost when it cannot be started.
     """
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: Build, is_valid: Callable[[Params], bool]) -> None:
+        self._is_valid = is_valid
         ours, theirs = socket.socketpair()
         try:
             self._process = _start(theirs)
@@ -80,7 +85,7 @@ class HostedProcess:
         return self._pidfd >= 0
 
     def ask(self, call: Call, *, limit_s: float) -> Answer:
-        """Raises Lost; the process is gone then."""
+        """Raises Lost, and what `is_valid` raises; the process is gone then."""
         with self._lock:
             self._is_asked = True
         try:
@@ -93,6 +98,9 @@ class HostedProcess:
             raise Lost(f"gave what is no answer ({error}) and was ended{self._said()}") from None
         except (EOFError, OSError):
             raise self._lost() from None
+        except Exception:
+            self.end()
+            raise
         finally:
             with self._lock:
                 self._is_asked = False
@@ -106,8 +114,13 @@ class HostedProcess:
             self._build = None
         self._wait_until(until)
         send_pickled(self._channel, call)
-        self._wait_until(until)
-        return receive_answer(self._channel)
+        while True:
+            self._wait_until(until)
+            answer = receive_answer(self._channel)
+            if not isinstance(answer, Question):
+                return answer
+            self._wait_until(until)
+            send_pickled(self._channel, self._is_valid(answer.params))
 
     def _wait_until(self, until: float) -> None:
         self._channel.settimeout(max(0.001, until - time.monotonic()))
@@ -155,10 +168,12 @@ class HostedProcess:
             self._channel.close()
 
     def _said(self) -> str:
-        lines = [
-            line for line in self._words.decode(errors="replace").splitlines() if line.strip()
-        ]
-        return f"; it said last: {' | '.join(lines[-_WORDS_LINES:])}" if lines else ""
+        words = self._words.decode(errors="replace")
+        lines = [line.strip() for line in words.splitlines() if line.strip()]
+        crash = [n for n, line in enumerate(lines) if line.startswith(_CRASH)]
+        # A crash is told from its innermost call on, an exception towards it.
+        shown = lines[crash[-1] :][:_WORDS_LINES] if crash else lines[-_WORDS_LINES:]
+        return f"; it said last: {' | '.join(shown)}" if shown else ""
 
 
 def _start(channel: socket.socket) -> subprocess.Popen[bytes]:

@@ -1,7 +1,7 @@
 """Name to proposer. To add one: write it, name it here, and the contract tests cover it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Final, cast
@@ -15,7 +15,12 @@ from proposers.hybrid_options import HybridOptions, Part
 from proposers.options import HostedOptions, NoOptions, Options
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.protocol import Proposer
+from proposers.random_search import anything
 from proposers.search_space import SearchSpace
+
+
+def _no_secret(name: str) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +33,9 @@ class Setup:
     """Files that a patch may change."""
     required_calls: tuple[str, ...] = ()
     """Calls that a patch has to leave in them."""
-    read_secret: Callable[[str], str] = lambda name: ""
+    read_secret: Callable[[str], str] = _no_secret
     """The value of the environment variable that an option names; raises InvalidInput."""
-    is_valid: Callable[[Params], bool] = lambda params: True
+    is_valid: Callable[[Params], bool] = anything
     """Whether a point can be a trial: its plan may be one that no study can run. A proposal that
     is not valid costs nothing and fails at once; better not to make it."""
 
@@ -256,14 +261,15 @@ def build_proposer(name: str, setup: Setup) -> Proposer:
     from proposers.hosted import Hosted
     from proposers.hosted_messages import Build
 
-    build = Build(
-        name=name,
-        space=dict(setup.space),
-        options=setup.options,
-        mutable=setup.mutable,
-        required_calls=setup.required_calls,
-    )
-    return Hosted(build, call_s=cast(HostedOptions, setup.options).call_s)
+    plain = replace(setup, space=dict(setup.space), read_secret=_no_secret, is_valid=anything)
+    build = Build(name=name, make=partial(_made, name, plain), space=plain.space)
+    options = cast(HostedOptions, setup.options)
+    return Hosted(build, is_valid=setup.is_valid, call_s=options.call_s)
+
+
+def _made(name: str, plain: Setup, is_valid: Callable[[Params], bool]) -> Proposer:
+    """Called where it is hosted; `is_valid` asks back."""
+    return build_here(name, replace(plain, is_valid=is_valid))
 
 
 def build_here(name: str, setup: Setup) -> Proposer:

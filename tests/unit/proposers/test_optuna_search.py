@@ -20,7 +20,7 @@ from proposers.optuna_memory import Memory
 from proposers.optuna_samplers import TPE_CAP
 from proposers.optuna_space import CodedSpace
 from proposers.protocol import Proposer
-from proposers.registry import PROPOSERS, Setup, build_proposer, read_options
+from proposers.registry import PROPOSERS, Setup, build_here, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, faults
 
 SAMPLERS = ("cmaes", "gp", "nsga2", "sobol", "tpe")
@@ -64,7 +64,7 @@ class Search:
     def fresh(self) -> Proposer:
         options = OPTIONS.get(self.name, {}) if self.options is None else self.options
         setup = Setup(space=self.space, options=read_options(self.name, options))
-        return build_proposer(self.name, setup)
+        return build_here(self.name, setup)
 
     def history(self) -> History:
         return History(
