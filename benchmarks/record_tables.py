@@ -58,6 +58,7 @@ def heading(table: str, points: int, repeated: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": 1,
+        "seconds": "wall time of the training alone, beside other work",
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }
 
