@@ -7,9 +7,7 @@ from typing import Any, Literal, TypeAlias
 from inner_trials.settings import SettingsError, above, at_least
 from inner_trials.training import TrainingSettings
 
-LossType: TypeAlias = Literal[
-    "grpo", "gspo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"
-]
+LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +28,11 @@ class Settings(TrainingSettings):
     # the loss
     loss_type: LossType = "dapo"
     """`grpo`: a mean over each completion (Shao et al. 2024); `bnpo`, `dapo`: over all tokens of
-    a batch, of a generation; `dr_grpo`: divided by a constant (Liu et al. 2025); `gspo`: one
-    importance ratio a completion (Zheng et al. 2025); `cispo`: clipped weights, not updates."""
+    a batch, of a generation; `dr_grpo`: divided by a constant (Liu et al. 2025); `cispo`: clipped
+    weights instead of clipped updates."""
+    importance_sampling_level: Literal["auto", "token", "sequence"] = "auto"
+    """`sequence` with loss_type grpo is GSPO (Zheng et al. 2025); `auto`: token, or sequence for
+    luspo."""
     scale_rewards: Literal["group", "batch", "none"] = "group"
     """By which standard deviation an advantage is divided; `none` as in Dr. GRPO."""
     beta: float = at_least(0.0, default=0.0)
@@ -62,9 +63,10 @@ class Settings(TrainingSettings):
     vllm_tensor_parallel: int = at_least(1, default=1)
     vllm_server: str = ""
     """Like http://127.0.0.1:8000, for vllm_server."""
-    correction: Literal["none", "truncate", "mask"] = "truncate"
-    """With vLLM: weight what it sampled by how likely the trainer finds it, cut off at
-    correction_max (truncated importance sampling, Yao et al. 2025) or left out beyond it."""
+    correction: Literal["none", "importance_sampling", "tis", "mis"] = "tis"
+    """With vLLM: weight what it sampled by how likely the trainer finds it; `tis` cuts weights
+    off at correction_max (truncated importance sampling, Yao et al. 2025), `mis` leaves out what
+    is beyond it."""
     correction_level: Literal["token", "sequence"] = "token"
     correction_max: float = above(0.0, default=2.0)
     # the reward
@@ -146,17 +148,17 @@ def _check_batches(settings: Settings) -> None:
 
 def trl_options(settings: Settings, common: Mapping[str, Any]) -> dict[str, Any]:
     """GRPOConfig's arguments: the common ones, and everything else that matters, written out."""
-    is_gspo = settings.loss_type == "gspo"
+    level = settings.importance_sampling_level
+    if level == "auto":
+        level = "sequence" if settings.loss_type == "luspo" else "token"
     kept = {name: value for name, value in common.items() if name != "max_length"}
     return {
         **kept,
         "num_generations": settings.num_generations,
         "steps_per_generation": settings.steps_per_generation or None,
         "num_iterations": settings.num_iterations,
-        "loss_type": "grpo" if is_gspo else settings.loss_type,
-        "importance_sampling_level": (
-            "sequence" if is_gspo or settings.loss_type == "luspo" else "token"
-        ),
+        "loss_type": settings.loss_type,
+        "importance_sampling_level": level,
         "scale_rewards": settings.scale_rewards,
         "beta": settings.beta,
         "epsilon": settings.epsilon,
@@ -193,14 +195,20 @@ def vllm_options(settings: Settings) -> dict[str, Any]:
             "vllm_max_model_length": settings.max_length,
         }
     )
+    return {"use_vllm": True, **placed, **correction_options(settings)}
+
+
+def correction_options(settings: Settings) -> dict[str, Any]:
+    """How the sampler's and the trainer's probabilities are reconciled."""
+    if settings.correction == "none":
+        return {"vllm_importance_sampling_correction": False}
+    cut = "truncate" if settings.correction == "tis" else "mask"
+    is_bounded = settings.correction != "importance_sampling"
     return {
-        "use_vllm": True,
-        **placed,
-        "vllm_importance_sampling_correction": settings.correction != "none",
-        "vllm_importance_sampling_mode": f"{settings.correction_level}_{settings.correction}"
-        if settings.correction != "none"
-        else "token_truncate",
-        "vllm_importance_sampling_clip_max": settings.correction_max,
+        "vllm_importance_sampling_correction": True,
+        # A mask without bounds leaves every weight as it is.
+        "vllm_importance_sampling_mode": f"{settings.correction_level}_{cut}",
+        "vllm_importance_sampling_clip_max": settings.correction_max if is_bounded else None,
     }
 
 
