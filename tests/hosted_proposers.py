@@ -42,7 +42,8 @@ def _made(make: Callable[..., Any], arguments: Any, is_valid: Callable[[Params],
     return made
 
 
-def pid_of(proposer: Hosted) -> int:
+def pid_of(proposer: object) -> int:
+    assert isinstance(proposer, Hosted)
     process = proposer._process
     assert process is not None
     return process.pid

@@ -1,6 +1,8 @@
 """Every registered proposer keeps to the contract. To test a new one: register it."""
 
 import copy
+import os
+import signal
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,9 +14,10 @@ from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History, PendingTrial, Proposal
 from ledger.states import Reason, TrialState
 from proposers.host import ask
-from proposers.protocol import Proposer
-from proposers.registry import PROPOSERS, Setup, build_proposer, read_options
+from proposers.protocol import Closable, Proposer
+from proposers.registry import PROPOSERS, Setup, build_here, build_proposer, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, cardinality, faults
+from tests.hosted_proposers import pid_of
 
 OBJECTIVE = Objective(metric="score", direction=Direction.MAXIMIZE)
 FINITE: SearchSpace = {
@@ -79,7 +82,7 @@ class Study:
         )
 
     def ask(self, count: int) -> list[Proposal]:
-        proposer = self.living or build_proposer(self.name, setup_of(self.name, self.space))
+        proposer = self.living or build_here(self.name, setup_of(self.name, self.space))
         given = ask(
             proposer,
             self.history(),
@@ -95,7 +98,7 @@ class Study:
 
 
 def uninterrupted(name: str, space: SearchSpace, seed: int = 0) -> Study:
-    return Study(name, space, seed, living=build_proposer(name, setup_of(name, space)))
+    return Study(name, space, seed, living=build_here(name, setup_of(name, space)))
 
 
 def space_for(name: str) -> SearchSpace:
@@ -124,7 +127,7 @@ def test_the_history_is_left_alone(name: str) -> None:
     study.ask(4)
     history = study.history()
     before = copy.deepcopy(history)
-    build_proposer(name, setup_of(name, study.space)).propose(
+    build_here(name, setup_of(name, study.space)).propose(
         history, count=3, seed=0, state=study.state
     )
     assert history == before
@@ -230,7 +233,24 @@ def test_the_finished_trials_are_not_walked(name: str) -> None:
         pending=history.pending,
         proposed=history.proposed,
     )
-    given = build_proposer(name, setup_of(name, space)).propose(
+    given = build_here(name, setup_of(name, space)).propose(
         walked, count=2, seed=0, state=study.state
     )
     assert len(given.items) == 2
+
+
+@pytest.mark.parametrize("name", sorted(n for n, found in PROPOSERS.items() if found.is_hosted))
+def test_a_hosted_one_that_is_killed_goes_on_as_if_nothing_had_been(name: str) -> None:
+    options = read_options(name, {"startup_trials": 2} if name == "gp" else {})
+    setup = Setup(space=CONTINUOUS, options=options)
+    straight, killed = (
+        Study(name, CONTINUOUS, 9, living=build_proposer(name, setup)) for _ in range(2)
+    )
+    for place, count in enumerate((4, 1, 2)):
+        if place == 2:
+            os.kill(pid_of(killed.living), signal.SIGKILL)
+        assert killed.ask(count) == straight.ask(count)
+        assert killed.state == straight.state
+    for study in (straight, killed):
+        assert isinstance(study.living, Closable)
+        study.living.close()
