@@ -4,8 +4,9 @@
 
 Both sides search the same six-parameter space, know the same finished trials in memory, and take
 one result in before each proposal, in one process and in turn; a proposer that has a process of
-its own is asked through that one, as in a study. `hybrid` is a bandit over tpe and random. Times
-are medians in milliseconds; on a busy machine read the ratios.
+its own is asked through that one, as in a study. `hybrid` is a bandit over tpe and random;
+`hosted` is random in a process of its own: what such a process adds. Times are medians in
+milliseconds; on a busy machine read the ratios.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +25,10 @@ from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History
 from ledger.states import Reason, TrialState
 from proposers.host import number_rng
-from proposers.protocol import Closable
+from proposers.hosted import Hosted
+from proposers.hosted_messages import Build
+from proposers.protocol import Closable, Proposer
+from proposers.random_search import RandomSearch, anything
 from proposers.registry import PROPOSERS, Setup, build_proposer, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, sample
 
@@ -37,7 +42,9 @@ SPACE: Final[SearchSpace] = {
 }
 GRID: Final[SearchSpace] = {f"p{i}": Int(0, 9) for i in range(6)}
 SIZES: Final = (100, 1_000, 5_000)
-SAMPLERS: Final = ("random", "grid", "sobol", "tpe", "cmaes", "nsga2", "ppo", "hybrid", "gp")
+SAMPLERS: Final = (
+    *("random", "hosted", "grid", "sobol", "tpe", "cmaes", "nsga2", "ppo", "hybrid", "gp"),
+)
 ARMS: Final = ("tpe", "random")
 OPTIONS: Final[Mapping[str, Mapping[str, object]]] = {
     "hybrid": {"mode": "bandit", "cost": "trials", "arms": [{"name": name} for name in ARMS]}
@@ -71,11 +78,20 @@ def _finished(number: int, params: Params, made_by: str) -> FinishedTrial:
     )
 
 
+def _built(sampler: str, space: SearchSpace) -> Proposer:
+    setup = Setup(space=space, options=read_options(sampler, OPTIONS.get(sampler, {})))
+    return build_proposer(sampler, setup)
+
+
+def _hosted_random() -> Proposer:
+    build = Build(name="random", make=partial(RandomSearch, SPACE), space=SPACE)
+    return Hosted(build, is_valid=anything, call_s=60.0)
+
+
 def arl_ms(sampler: str, size: int, proposals: int) -> float:
     """The median over `proposals`; the trials before are known from one earlier call."""
     space = GRID if sampler == "grid" else SPACE
-    setup = Setup(space=space, options=read_options(sampler, OPTIONS.get(sampler, {})))
-    proposer = build_proposer(sampler, setup)
+    proposer = _hosted_random() if sampler == "hosted" else _built(sampler, space)
     points = [sample(space, number_rng(0, number)) for number in range(size)]
     made_by = [f"hybrid/{arm}" for arm in ARMS] if sampler == "hybrid" else [sampler]
     finished = [
@@ -162,7 +178,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     rows: list[Row] = []
     print(f"{'sampler':8} {'trials':>6} {'ARL, ms':>9} {'Optuna, ms':>11} {'ARL, times 100':>15}")
-    for sampler in options.sampler or [name for name in SAMPLERS if name in PROPOSERS]:
+    for sampler in options.sampler or [n for n in SAMPLERS if n == "hosted" or n in PROPOSERS]:
         first: Row | None = None
         for size in SIZES:
             row = measure(sampler, size, options.proposals)

@@ -18,7 +18,7 @@ from proposers.llm_answers import RATIONALE_CHARS, Unreadable, read_params, read
 from proposers.prompt_data import one_line, visible
 from proposers.prompt_space import params_text, space_schema
 from proposers.prompts import PARAMETERS_VERSION, parameter_messages
-from proposers.protocol import Proposer
+from proposers.protocol import Closable, Proposer
 from proposers.search_space import SearchSpace, cardinality
 
 FALLBACK_ARM: Final = "llm/fallback"
@@ -88,6 +88,9 @@ class LLM:
 
     def close(self) -> None:
         self._chat.close()
+        fallback: object = self._fallback
+        if isinstance(fallback, Closable):
+            fallback.close()
 
     def _wanted(self, history: History, count: int) -> int:
         """How many to ask for: no more than a finite space still has."""
