@@ -68,7 +68,8 @@ def study_plan(spec: "StudySpec", params: Params) -> Plan | None:
     if program.kind == "command" and not stated:
         return None
     settings = {**program.options, **params}
-    return plan_of(spec.name, program.kind, stated, settings, gpus=spec.resources.gpus)
+    gpus = spec.resources.gpus
+    return plan_of(spec.name, program.kind, stated, settings, inputs=program.data, gpus=gpus)
 
 
 def plan_refusals(spec: "StudySpec", params: Params) -> Iterator[PlanRefused]:
@@ -157,7 +158,7 @@ def whole_plan(spec: "StudySpec") -> "StatedAxes | None":
 def _following(spec: "StudySpec") -> set[str]:
     """Axes that differ from trial to trial: searched ones, and what follows from those."""
     searched, stated = set(searched_axes(spec)), stated_axes(spec)
-    follows = {"rollout_precision": "train_precision", "sync": "rollout"}
+    follows = {"rollout_precision": "train_precision", "sync": "rollout", "correction": "rollout"}
     return searched | {a for a, of in follows.items() if of in searched and a not in stated}
 
 

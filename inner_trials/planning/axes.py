@@ -87,10 +87,10 @@ DPO_LOSSES: Final = (
 ).split()
 SFT_LOSSES: Final = ("nll", "dft")
 CORRECTIONS: Final = (
-    *("importance_sampling", "tis"),
+    *("importance_sampling", "tis", "mis"),
     *("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
 )
-"""`tis` is TRL's token_truncate; the last four are its own names."""
+"""`tis` is TRL's token_truncate, `mis` its token_mask; the last four are its own names."""
 
 HARDWARE: Final = ("cpu", "ampere", "ada", "hopper", "blackwell")
 

@@ -40,10 +40,6 @@ class _Part:
     does_without: tuple[str, ...]
 
 
-def _trains(plan: Plan) -> bool:
-    return plan.stage != "rejection_sampling"
-
-
 def _is_online(plan: Plan) -> bool:
     return plan.stage == "online_rl"
 
@@ -80,23 +76,23 @@ _PARTS: Final = (
     _Part(
         lambda p: p.stage == "rejection_sampling",
         ("prompts", "a rollout engine", "a scorer"),
-        ("the kept answers as data, with sampler, scorer and their settings",),
-        ("an optimizer", "weight sync to actors"),
+        ("the kept answers as data, with their sampler and scorer",),
+        ("a policy gradient", "weight sync to actors"),
     ),
     _Part(
-        lambda p: _trains(p) and p.parameterization == "full",
+        lambda p: p.parameterization == "full",
         ("gradients and optimizer state of every weight", "room for full checkpoints"),
         ("a full checkpoint",),
         (),
     ),
     _Part(
-        lambda p: _trains(p) and p.parameterization == "lora",
+        lambda p: p.parameterization == "lora",
         ("an adapter's rank and target modules", "the whole base in memory"),
         ("the adapter, with the exact base it belongs to",),
         ("optimizer state of the frozen weights",),
     ),
     _Part(
-        lambda p: _trains(p) and p.parameterization == "qlora",
+        lambda p: p.parameterization == "qlora",
         ("an adapter's rank and target modules", "4-bit loading and dequantization kernels"),
         ("the adapter, its base's revision and the quantization settings",),
         ("optimizer state of the frozen weights", "a BF16 base in GPU memory"),
@@ -215,7 +211,7 @@ _TO_VERIFY: Final[tuple[tuple[Callable[[Plan], bool], str], ...]] = (
         "quality, latency and memory of the exact converted model on the serving runtime",
     ),
     (
-        lambda p: _trains(p) and p.parameterization != "full",
+        lambda p: p.parameterization != "full",
         "that the adapter's rank and modules suffice: held-out quality beside full fine-tuning",
     ),
     (

@@ -1,7 +1,7 @@
 """What a program kind says of its plan: the axes it fixes, its defaults, and which of a program's
 settings are axes by another name."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -41,16 +41,22 @@ _EVERY: Final[Axes] = {
     "deployment_quant": NONE,
     "outer_controller": "arl",
 }
-_ACTORS: Final[Axes] = {"rollout": "colocated", "reward": "verifier"}
+_ACTORS: Final[Axes] = {**_EVERY, "rollout": "colocated", "reward": "verifier"}
 DEFAULTS: Final[Mapping[str, Axes]] = {
     "sft": _EVERY,
     "dpo": _EVERY,
     "reward_model": _EVERY,
-    "rejection_sampling": {**_EVERY, **_ACTORS, "group_size": 8},
-    "grpo": {**_EVERY, **_ACTORS, "group_size": 8, "correction": NONE},
-    "ppo": {**_EVERY, **_ACTORS, "group_size": 1, "correction": NONE},
+    "rejection_sampling": {**_ACTORS, "group_size": 4},
+    "grpo": {**_ACTORS, "group_size": 8, "correction": NONE},
+    "ppo": {**_ACTORS, "group_size": 1, "correction": NONE},
 }
 """What a kind is where nothing is said."""
+
+BY_INPUT: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "dpo": {"reference": ("reference", "copy")},
+    "rejection_sampling": {"reward": ("reward", "learned")},
+}
+"""Axes that follow from an input that the study mounts, by its name."""
 
 _BY_STAGE: Final[Mapping[str, str]] = {
     "sft": "sft",
@@ -64,17 +70,40 @@ _TRAINING: Final[Mapping[str, str]] = {
     "parameterization": "parameterization",
     "precision": "train_precision",
 }
-_LOSS: Final[Mapping[str, str]] = {**_TRAINING, "loss_type": "loss_type"}
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "sft": _TRAINING,
-    "dpo": {**_LOSS, "reference": "reference"},
+    "dpo": {**_TRAINING, "loss_type": "loss_type", "reference": "reference"},
     "reward_model": _TRAINING,
-    "rejection_sampling": {"num_generations": "group_size"},
-    "grpo": {**_LOSS, "num_generations": "group_size"},
+    "rejection_sampling": {
+        **_TRAINING,
+        "samples": "group_size",
+        "reward_version": "reward_version",
+    },
+    "grpo": {
+        **_TRAINING,
+        "loss_type": "loss_type",
+        "num_generations": "group_size",
+        "generation": "rollout",
+        "correction": "correction",
+        "reward": "reward",
+        "reward_model_version": "reward_version",
+    },
     "ppo": _TRAINING,
     "command": {"num_generations": "group_size", "precision": "train_precision"},
 }
 """Settings of each kind's program that are axes: by the setting's name, the axis's."""
+
+_WORDS: Final[Mapping[tuple[str, str], str]] = {
+    ("generation", "transformers"): "colocated",
+    ("generation", "vllm_colocated"): "colocated",
+    ("generation", "vllm_server"): "disaggregated",
+}
+"""What a setting's word is on its axis, where it is another one."""
+_SAID: Final[Mapping[tuple[str, object], str]] = {
+    ("generation", "disaggregated"): "vllm_server",
+    ("generation", "colocated"): "",
+}
+"""What an axis's word is to the program; nothing where its default is one of several."""
 
 
 def axis_of(kind: str, setting: str) -> str:
@@ -83,13 +112,22 @@ def axis_of(kind: str, setting: str) -> str:
     return known or (setting if setting in AXES else "")
 
 
-def plan_of(name: str, kind: str, stated: Axes, settings: Axes, *, gpus: int = 0) -> Plan:
+def plan_of(
+    name: str,
+    kind: str,
+    stated: Axes,
+    settings: Axes,
+    *,
+    inputs: Collection[str] = (),
+    gpus: int = 0,
+) -> Plan:
     """The whole plan of a program: what is stated, what its settings say, and the rest as the
     kind has it.
 
     Args:
         stated: axes that the study's plan names.
         settings: the program's options and parameters; those that are axes count.
+        inputs: names of what the study mounts.
         gpus: of one trial.
 
     Raises:
@@ -97,25 +135,37 @@ def plan_of(name: str, kind: str, stated: Axes, settings: Axes, *, gpus: int = 0
             whole is valid is `inner_trials.plan.validate`'s to say.
     """
     base = _kind_of(kind, stated)
-    fixed, found = FIXED[base], {**FIXED[base], **DEFAULTS[base]}
-    for setting, value in settings.items():
-        axis = axis_of(kind, setting)
-        if not axis or value in (AUTO, None):
-            continue
-        if axis in stated and stated[axis] != value:
-            rule = f"the program's setting {setting} says {value!r}"
-            raise PlanRefused(axis, stated[axis], rule, "write both alike, or leave one out")
-        found[axis] = value
+    found: dict[str, object] = {**FIXED[base], **DEFAULTS[base]}
+    found |= dict(axis for name, axis in BY_INPUT.get(kind, {}).items() if name in inputs)
+    if kind == "grpo" and str(settings.get("generation", "")).startswith("vllm"):
+        found["correction"] = "tis"
+    found |= _set_axes(kind, stated, settings)
     for axis, value in stated.items():
-        if kind != "command" and axis in fixed and value != fixed[axis]:
+        fixed = FIXED[base].get(axis, value)
+        if kind != "command" and value != fixed:
             raise PlanRefused(
                 axis,
                 value,
-                f"program.kind {kind} has {axis} {fixed[axis]}",
-                f"write {fixed[axis]}, leave it out, or write another program.kind",
+                f"program.kind {kind} has {axis} {fixed}",
+                f"write {fixed}, leave it out, or write another program.kind",
             )
         found[axis] = value
-    return _completed(Plan(name=name, **(_BLANK | found)), found, gpus)  # type: ignore[arg-type]  # validate tells
+    return _completed(Plan(name=name, **(_BLANK | found)), gpus)  # type: ignore[arg-type]  # validate tells
+
+
+def _set_axes(kind: str, stated: Axes, settings: Axes) -> dict[str, object]:
+    """The axes that settings are. Raises PlanRefused where the plan states another value."""
+    found: dict[str, object] = {}
+    for setting, said in settings.items():
+        axis = axis_of(kind, setting)
+        if not axis or said in (AUTO, None, ""):
+            continue
+        value = _word(setting, said)
+        if axis in stated and stated[axis] != value:
+            rule = f"the program's setting {setting} says {said!r}"
+            raise PlanRefused(axis, stated[axis], rule, "write both alike, or leave one out")
+        found[axis] = value
+    return found
 
 
 _BLANK: Final[dict[str, object]] = {
@@ -126,7 +176,14 @@ _BLANK: Final[dict[str, object]] = {
 }
 
 
-def _completed(plan: Plan, found: Axes, gpus: int) -> Plan:
+def _word(setting: str, said: object) -> object:
+    """A setting's value as its axis has it; programs take 8.0 for 8."""
+    if isinstance(said, float) and said.is_integer():
+        return int(said)
+    return _WORDS.get((setting, said), said) if isinstance(said, str) else said
+
+
+def _completed(plan: Plan, gpus: int) -> Plan:
     """With what follows from other axes and from the hardware."""
     if plan.train_precision == AUTO:
         plan = replace(plan, train_precision="bf16" if gpus else "fp32")
@@ -153,8 +210,9 @@ def _kind_of(kind: str, stated: Axes) -> str:
 def settings_of(kind: str, stated: Axes) -> dict[str, object]:
     """What a plan's axes are to the program of that kind: settings by name."""
     names = {axis: setting for setting, axis in SETTINGS.get(kind, {}).items()}
-    return {
-        names[axis]: value
+    said = {
+        names[axis]: _SAID.get((names[axis], value), value)
         for axis, value in stated.items()
         if axis in names and value not in (AUTO, None)
     }
+    return {setting: value for setting, value in said.items() if value != ""}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 MEANINGS: Final[Mapping[str, str]] = {
-    "stage": "Which loss the weights learn by; rejection_sampling makes data instead.",
+    "stage": "What the weights learn from; rejection_sampling: the best of N answers.",
     "trainer": "How training state is distributed; megatron needs a launcher of your own.",
     "parameterization": "Which weights may change.",
     "rollout": "Where completions are generated, seen from the trainer.",
@@ -15,7 +15,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "train_precision": "Of the trained weights and of the compute.",
     "rollout_precision": "Of the actors' weights and activations.",
     "correction": "Against the difference between the actors' and the trainer's probabilities; "
-    "tis is token_truncate.",
+    "tis truncates token weights, mis leaves out what is beyond the bound.",
     "deployment_quant": "How the promoted model is converted to be served: the method, not only "
     "the bits.",
     "outer_controller": "Who proposes and judges experiments.",

@@ -85,7 +85,7 @@ def estimate(plan: Plan, model: ModelShape, work: Workload) -> Memory:
     trained = trained_parameters(plan, model, work)
     shards = _shards(plan)
     state = _state_bytes(plan, trained)
-    active = activation_bytes(plan, model, work) if trained else 0
+    active = activation_bytes(plan, model, work)
     pool = plan.trainer_gpus if plan.rollout == "colocated" else plan.rollout_gpus
     # Each actor is a replica with all of the weights; they share the completions out.
     actor = model.parameters * BYTES.get(plan.rollout_precision, 0.0)
@@ -105,8 +105,6 @@ def estimate(plan: Plan, model: ModelShape, work: Workload) -> Memory:
 def trained_parameters(plan: Plan, model: ModelShape, work: Workload) -> int:
     """All, or those of the adapters: rank * (inputs + outputs) of each linear layer (Hu et al.
     2021, section 4.1), here of attention's four and a gated MLP's three."""
-    if plan.stage == "rejection_sampling":
-        return 0
     if plan.parameterization == "full":
         return model.parameters
     hidden, inner = model.hidden_size, model.intermediate_size

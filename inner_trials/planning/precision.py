@@ -183,12 +183,6 @@ PRECISION_RULES: Final = (
     ),
     Rule(
         "qat",
-        lambda p: p.qat != NONE and p.stage == "rejection_sampling",
-        "rejection sampling trains nothing",
-        "write qat: none",
-    ),
-    Rule(
-        "qat",
         lambda p: p.qat != NONE and p.parameterization == "qlora",
         "quantization-aware training adapts the weights that are served; QLoRA's base is frozen",
         "write qat: none, or parameterization: full",

@@ -10,15 +10,17 @@ from inner_trials.planning.kinds import DEFAULTS, FIXED
 _ELSEWHERE: Final = frozenset(
     {
         *("deployment_quant", "serving_kv_precision", "outer_controller", "evaluator_frozen"),
-        *("reward_version", "environment_version", "hardware", "rollout_hardware", "trainer_gpus"),
+        *("reward_version", "hardware", "rollout_hardware", "trainer_gpus", "rollout_gpus"),
+        *("group_size",),
     }
 )
 """Axes that a training program has nothing to do with."""
 
+_TRAINED: Final = ("fp32", "bf16", "fp16")
 _TRAINING: Final[Mapping[str, tuple[str, ...]]] = {
     "trainer": ("single",),
     "parameterization": VALUES["parameterization"],
-    "train_precision": ("fp32", "bf16", "fp16"),
+    "train_precision": _TRAINED,
 }
 RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "sft": _TRAINING,
@@ -28,6 +30,26 @@ RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "reference": (AUTO, "adapter", "copy", "precomputed"),
     },
     "reward_model": _TRAINING,
+    "rejection_sampling": {
+        **_TRAINING,
+        "reward": ("verifier", "learned"),
+        "scorer": (AUTO, "reward_model"),
+        "rollout_precision": _TRAINED,
+        "rollout_strategy": (AUTO, "best_of_n"),
+    },
+    "grpo": {
+        **_TRAINING,
+        "loss_type": VALUES["loss_type"],
+        "reward": ("verifier", "learned"),
+        "scorer": (AUTO, "reward_model"),
+        "rollout": ("colocated", "disaggregated"),
+        "sync": ("local", "full"),
+        "rollout_precision": _TRAINED,
+        "correction": (NONE, "importance_sampling", "tis", "mis"),
+        "placement": (AUTO, "colocated", "dedicated"),
+        "rollout_strategy": (AUTO, "group"),
+        "reference": (AUTO, NONE, "copy", "adapter"),
+    },
 }
 """By kind and axis, the values that its program runs. An axis that is not named runs only as it
 is by default; a kind that is not named is not held to anything here."""
@@ -57,6 +79,11 @@ def _says_the_same(axis: str, value: object) -> bool:
     """Stated as it is anyway."""
     if axis == "data_parallel":
         return value == 1
-    if axis in ("value_model", "placement", "rollout_strategy", "kv_precision", "sync_payload"):
-        return value == NONE
-    return axis == "rollout_gpus" and value == 0
+    none_is_usual = (
+        "value_model",
+        "placement",
+        "rollout_strategy",
+        "kv_precision",
+        "sync_payload",
+    )
+    return axis in none_is_usual and value == NONE

@@ -78,9 +78,9 @@ STAGE_RULES: Final = (
     ),
     Rule(
         "group_size",
-        lambda p: p.stage == "rejection_sampling" and p.group_size < 2,
-        "the best of one is no choice",
-        "write group_size: 2 or more",
+        lambda p: p.stage == "rejection_sampling" and p.group_size < 1,
+        "rejection sampling samples at least one answer to a prompt",
+        "write group_size: 1 or more; the best of N needs several",
     ),
     Rule(
         "rollout",
@@ -93,12 +93,6 @@ STAGE_RULES: Final = (
         lambda p: _samples(p) and p.rollout_precision == NONE,
         "every precision plane is named, and the actors have one",
         "write rollout_precision: bf16, or what they run in",
-    ),
-    Rule(
-        "deployment_quant",
-        lambda p: p.stage == "rejection_sampling" and p.deployment_quant != NONE,
-        "rejection sampling leaves data, not a model",
-        "write deployment_quant: none; the stage trained on its data may convert",
     ),
     Rule(
         "group_size",

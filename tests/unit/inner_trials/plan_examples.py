@@ -35,7 +35,6 @@ best_of_n = replace(
     stage="rejection_sampling",
     optimizer="none",
     sync="none",
-    deployment_quant="none",
 )
 fp4 = replace(grpo, name="fp4", rollout_precision="nvfp4", rollout_hardware="blackwell")
 

@@ -132,10 +132,9 @@ BROKEN: list[tuple[Plan, Mapping[str, object], str, str]] = [
     (e.best_of_n, {"sync": "local"}, "sync", "no weights change under the actors"),
     (e.best_of_n, {"optimizer": "grpo"}, "optimizer", "updates no policy by rewards"),
     (e.best_of_n, {"reward": "none"}, "reward", "keeps what a scorer likes"),
-    (e.best_of_n, {"group_size": 1}, "group_size", "the best of one is no choice"),
+    (e.best_of_n, {"group_size": 0}, "group_size", "samples at least one answer"),
     (e.best_of_n, {"rollout": "none"}, "rollout", "generates its candidates"),
     (e.plain, {"rollout_precision": "none"}, "rollout_precision", "every precision plane"),
-    (e.best_of_n, {"deployment_quant": "fp8"}, "deployment_quant", "leaves data, not a model"),
     (e.sft, {"group_size": 8}, "group_size", "samples no completions"),
     (e.ppo, {"group_size": 0}, "group_size", "at least one completion"),
     # signals
@@ -233,7 +232,6 @@ BROKEN: list[tuple[Plan, Mapping[str, object], str, str]] = [
         "actors in fewer bits",
     ),
     (e.plain, {"kv_precision": "fp8"}, "correction", "a quantized KV cache changes"),
-    (e.best_of_n, {"qat": "int4"}, "qat", "rejection sampling trains nothing"),
     (
         replace(e.sft, deployment_quant="torchao_int4"),
         {"qat": "int4"},
