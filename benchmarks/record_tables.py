@@ -37,10 +37,12 @@ def design(table: str, points: int) -> list[Params]:
     return [from_cube(space, [float(share) for share in row]) for row in cube]
 
 
-def heading(table: str, points: int, repeated: int) -> dict[str, Any]:
+def heading(table: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Everything about the table but its rows."""
     from benchmarks.table_runs import CHECKPOINTS, HELD_OUT, STEPS
 
+    points = len({row["point"] for row in rows})
+    repeated = len(rows) - points
     return {
         "name": table,
         "command": f"python -m benchmarks.record_tables {table}"
@@ -81,7 +83,6 @@ def record(table: str, laboratory: Any, *, points: int, repeated: int) -> None:
     path = FOLDER / f"{table}.json"
     rows = read_rows(path)
     done = {(row["point"], row["seed"]) for row in rows}
-    head = heading(table, points, repeated)
     runs = [(point, params, 0) for point, params in enumerate(design(table, points))]
     runs += [(point, params, 1) for point, params, _ in runs[:repeated]]
     for point, params, seed in runs:
@@ -90,7 +91,7 @@ def record(table: str, laboratory: Any, *, points: int, repeated: int) -> None:
         run = laboratory.run(table, params, seed)
         row = {"point": point, "seed": seed, "params": params}
         rows.append(row | {"curve": run.curve, "seconds": run.seconds})
-        write_table(path, head, rows)
+        write_table(path, heading(table, rows), rows)
         print(table, point, seed, run.curve[-1][1], run.seconds, flush=True)
 
 
