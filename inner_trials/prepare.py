@@ -26,6 +26,7 @@ CHUNK_BYTES: Final = 1024 * 1024
 READERS: Final[Mapping[str, Callable[[Path], object]]] = {
     "sft": data.read_examples,
     "dpo": pairs.read_pairs,
+    "grpo": prompts.read_prompts,
     "reward_model": pairs.read_pairs,
     "rejection_sampling": prompts.read_prompts,
 }
