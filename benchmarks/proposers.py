@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,7 @@ GP: Final = (
 )
 """Each of its proposals takes up to a second: few problems, seeds and trials."""
 GP_PROBLEMS: Final = ("branin", "rosenbrock", "conditional")
+BATCHES: Final = (1, 4)
 QUICK_PROBLEMS: Final = ("sphere", "conditional", "two_valleys")
 
 
@@ -115,18 +116,19 @@ def plan(options: argparse.Namespace, tables: Path | None) -> list[Task]:
     if options.only:
         methods = [m for m in methods if m.label in options.only]
     tasks = []
-    for method, name in itertools.product(methods, names):
-        one = Task(
-            method=method,
-            problem=name,
-            batch=1,
-            seeds=options.seeds,
-            trials=options.trials,
-            tables=tables,
+    for method, name, batch in itertools.product(methods, names, options.batch or BATCHES):
+        if method.label == LEARNED and batch > 1:  # it remembers one proposal at a time
+            continue
+        tasks.append(
+            Task(
+                method=method,
+                problem=name,
+                batch=batch,
+                seeds=options.seeds if batch == 1 else max(1, options.seeds // 2),
+                trials=options.trials,
+                tables=tables,
+            )
         )
-        tasks.append(one)
-        if method.label != LEARNED:  # it remembers one proposal at a time
-            tasks.append(replace(one, batch=4, seeds=max(1, options.seeds // 2)))
     tasks.sort(key=lambda task: task.method.name not in ("ppo", "hybrid"))
     gp = [m for m in GP if not options.only or m.label in options.only]
     few = {"batch": 1, "seeds": min(3, options.seeds), "trials": 50, "tables": tables}
@@ -173,7 +175,8 @@ def read_options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="3 problems, 3 seeds, 20 trials")
     parser.add_argument("--only", action="append", choices=labels, help="only this method")
     parser.add_argument("--problem", action="append", help="only this problem")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--batch", action="append", type=int, choices=BATCHES, help="only this")
+    parser.add_argument("--seeds", type=int, default=20, help="half as many with batches of 4")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
     parser.add_argument("--peers", action="store_true", help="autoresearch-rl's policy, too")
