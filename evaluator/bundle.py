@@ -5,16 +5,16 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from evaluator.program_files import program_files
 from evaluator.protocol import DEFAULT_ARGV, PROGRAM_FILE, SPLIT_FILE, Mode
 from evaluator.scores import MetricRange
 from evaluator.splits import Item, check_disjoint, halves, joined, read_items
 from ledger.artifacts import ArtifactStore
 from ledger.digests import canonical_json
-from ledger.errors import ArtifactCorrupt, BundleChanged, InvalidInput, NotFound, UnknownName
+from ledger.errors import ArtifactCorrupt, BundleChanged, InvalidInput, NotFound
 from ledger.records import Json, Split
 
 FORMAT: Final = 1
@@ -24,12 +24,6 @@ BYTES_CAP: Final = 16 * 1024**3
 
 _MODE: Final = 0o644
 _SKIPPED: Final = frozenset({"__pycache__", ".git"})
-# A built-in program is mounted alone: it brings the modules of ours that it may import.
-_CARRIED: Final = (
-    ("inner_trials", "__init__.py"),
-    ("inner_trials", "contract.py"),
-    ("inner_trials", "reporting.py"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +74,7 @@ def freeze_bundle(
         raise InvalidInput("evaluator: write either bundle (a directory) or program (a name)")
     declared = _declared_splits(splits or {})
     code = (
-        _store_program(store, program)
+        _store_contents(store, program_files(program))
         if program is not None
         else _store_directory(store, _existing(directory, "evaluator.bundle"), declared)
     )
@@ -142,26 +136,6 @@ def verify_bundle(store: ArtifactStore, digest: str) -> Bundle:
 
 
 # --- code --------------------------------------------------------------------------------------
-
-
-def _store_program(store: ArtifactStore, name: str) -> str:
-    """A built-in program as `evaluate.py`, and beside it what it may import."""
-    programs = files("evaluator.programs")
-    source = programs / f"{name}.py"
-    if not name.isidentifier() or name.startswith("_") or not source.is_file():
-        known = sorted(
-            p.name.removesuffix(".py")
-            for p in programs.iterdir()
-            if p.name.endswith(".py") and p.name not in ("__init__.py", "answers.py")
-        )
-        raise UnknownName(
-            f"evaluator.program is {name!r}, but the built-in ones are: {', '.join(known)}"
-        )
-    contents = {PROGRAM_FILE: source.read_bytes()}
-    contents["answers.py"] = (programs / "answers.py").read_bytes()
-    for package, file in _CARRIED:
-        contents[f"{package}/{file}"] = (files(package) / file).read_bytes()
-    return _store_contents(store, contents)
 
 
 def _store_contents(store: ArtifactStore, contents: Mapping[str, bytes]) -> str:

@@ -112,7 +112,7 @@ def _item(row: Any, where: str) -> Item:
     return Item(row["prompt"], tuple(answer.strip() for answer in answers))
 
 
-def check_artifact(artifact: Path) -> tuple[str, dict[str, Any]]:
+def check_artifact(artifact: Path, known: Sequence[str] = ARCHITECTURES) -> tuple[str, Any]:
     """The architecture and the config, once nothing about the files speaks against them."""
     for path in artifact.rglob("*"):
         if path.suffix.lower() in PICKLED:
@@ -124,8 +124,8 @@ def check_artifact(artifact: Path) -> tuple[str, dict[str, Any]]:
     architectures = config.get("architectures")
     if not isinstance(architectures, list) or len(architectures) != 1:
         raise RefusedError("config.json: architectures must name exactly one")
-    if architectures[0] not in ARCHITECTURES:
-        allowed = ", ".join(ARCHITECTURES)
+    if architectures[0] not in known:
+        allowed = ", ".join(known)
         raise RefusedError(f"config.json: {architectures[0]!r} is not one of {allowed}")
     return architectures[0], {k: v for k, v in config.items() if k not in UNUSED_CONFIG}
 

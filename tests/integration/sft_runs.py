@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluator.program_files import program_files
+
 ROOT = Path(__file__).resolve().parents[2]
 EVALUATOR = ROOT / "evaluator" / "programs" / "exact_match.py"
 OPTIONS: Mapping[str, object] = {
@@ -118,16 +120,32 @@ def train(directory: Path, task: Path, *, status: int = 0, **settings: object) -
 def evaluate(
     directory: Path, artifact: Path, split: Path, tokenizer: Path | None = None, **options: object
 ) -> tuple[int, dict[str, object], str]:
-    """Run a frozen copy of the evaluator: exit status, score document, combined output."""
+    """Run a frozen copy of exact_match: exit status, score document, combined output."""
+    bundle = {} if tokenizer is None else {"tokenizer": tokenizer}
+    return score(
+        directory, "exact_match", artifact, split, bundle, **{"max_new_tokens": 8, **options}
+    )
+
+
+def score(
+    directory: Path,
+    program: str,
+    artifact: Path,
+    split: Path,
+    brings: Mapping[str, Path],
+    **options: object,
+) -> tuple[int, dict[str, object], str]:
+    """The same of any built-in evaluator program; the bundle also has what it `brings`."""
     bundle = directory / "bundle"
     (directory / "scratch").mkdir(parents=True)
-    bundle.mkdir()
-    shutil.copy(EVALUATOR, bundle / "evaluate.py")
-    if tokenizer is not None:
-        shutil.copytree(tokenizer, bundle / "tokenizer")
+    for name, content in program_files(program).items():
+        (bundle / name).parent.mkdir(parents=True, exist_ok=True)
+        (bundle / name).write_bytes(content)
+    for name, path in brings.items():
+        shutil.copytree(path, bundle / name)
     document = {
         "inputs": {"artifact": str(artifact), "split": str(split), "bundle": str(bundle)},
-        "options": {"max_new_tokens": 8, **options},
+        "options": options,
         "workspace": str(directory / "scratch"),
     }
     (directory / "params.json").write_text(json.dumps(document))

@@ -1,0 +1,56 @@
+"""The built-in evaluator programs as the files of a bundle."""
+
+from importlib.resources import files
+from typing import Final
+
+from evaluator.protocol import PROGRAM_FILE
+from ledger.errors import UnknownName
+
+_NO_PROGRAMS: Final = frozenset({"__init__.py", "answers.py", "scoring.py"})
+_ALONE: Final = "exact_match"
+"""One file that needs no other of ours, to be copied and changed."""
+# A program is mounted alone: it brings the modules of ours that it may import.
+_CARRIED: Final = (
+    ("inner_trials", "__init__.py"),
+    ("inner_trials", "contract.py"),
+    ("inner_trials", "reporting.py"),
+)
+_SHARED: Final = ("__init__.py", "exact_match.py", "pair_accuracy.py", "scoring.py")
+_LAUNCHER: Final = """\
+\"\"\"Runs a built-in evaluator program; isolated mode leaves its directory out of the path.\"\"\"
+
+import runpy
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+runpy.run_module("evaluator.programs.{name}", run_name="__main__")
+"""
+
+
+def program_files(name: str) -> dict[str, bytes]:
+    """A built-in program as `evaluate.py`, and beside it what it may import, by path.
+
+    Raises:
+        UnknownName: there is no such program.
+    """
+    programs = files("evaluator.programs")
+    source = programs / f"{name}.py"
+    if not name.isidentifier() or source.name in _NO_PROGRAMS or not source.is_file():
+        known = sorted(
+            p.name.removesuffix(".py")
+            for p in programs.iterdir()
+            if p.name.endswith(".py") and p.name not in _NO_PROGRAMS
+        )
+        raise UnknownName(
+            f"evaluator.program is {name!r}, but the built-in ones are: {', '.join(known)}"
+        )
+    contents = {"answers.py": (programs / "answers.py").read_bytes()}
+    for package, file in _CARRIED:
+        contents[f"{package}/{file}"] = (files(package) / file).read_bytes()
+    if name == _ALONE:
+        return {PROGRAM_FILE: source.read_bytes(), **contents}
+    contents["evaluator/__init__.py"] = (files("evaluator") / "__init__.py").read_bytes()
+    for file in {*_SHARED, source.name}:
+        contents[f"evaluator/programs/{file}"] = (programs / file).read_bytes()
+    return {PROGRAM_FILE: _LAUNCHER.format(name=name).encode(), **contents}
