@@ -2,9 +2,9 @@
 
 Run as `python -P -m inner_trials.grpo`. Inputs: `base`, a model's directory, and `train`, prompts
 with what a verifier compares answers with (inner_trials.prompts); optional: `heldout`, more of
-them (inner_trials.heldout), `fixed` (inner_trials.guards), `adapter`, and `reward_model` for a
-learned reward. Every setting is a field of grpo_settings.Settings. Output: `model/`, whole weights
-that any evaluator can load; `rollouts/`, all that was sampled; and `resume/`.
+them (inner_trials.heldout), `fixed` (inner_trials.guards), `adapter`, and `reward`, a model that
+judges in the verifier's place. Every setting is a field of grpo_settings.Settings. Output:
+`model/`, whole weights that any evaluator can load; `rollouts/`, what was sampled; and `resume/`.
 """
 
 import hashlib
@@ -57,12 +57,12 @@ def prepare(document: Mapping[str, Any]) -> Job:
         other, heldout = read_prompts(path)
         if other != shape:
             raise DataError(f"heldout: its prompts are {other}, but those of train are {shape}")
-    is_learned = settings.reward == "learned"
-    check_references(verifier, heldout if is_learned else [*prompts, *heldout])
-    reward_model = None
-    if is_learned:
-        reward_model = reporting.input_path("reward_model")
-        rewards.check_reward_model(reward_model, version=settings.reward_model_version)
+    reward_model = training.find_input("reward") if settings.reward != "verifier" else None
+    if settings.reward == "learned" and reward_model is None:
+        reward_model = reporting.input_path("reward")
+    if reward_model is not None:
+        rewards.check_reward_model(reward_model, version=settings.reward_version)
+    check_references(verifier, heldout if reward_model is not None else [*prompts, *heldout])
     base = training.checked_base(settings)
     seed = reporting.seed()
     return Job(settings, base, reward_model, verifier, alarms, shape, prompts, heldout, seed)

@@ -70,13 +70,14 @@ class Settings(TrainingSettings):
     correction_level: Literal["token", "sequence"] = "token"
     correction_max: float = above(0.0, default=2.0)
     # the reward
-    reward: Literal["verifier", "learned"] = "verifier"
-    """`learned`: the input `reward_model`, what the program reward_model made."""
+    reward: Literal["verifier", "learned"] | None = None
+    """`learned`: the input `reward`, a model that the program reward_model made; null: learned
+    if the study mounts one, else verifier."""
     verifier: str = "exact"
     """exact, numeric, math, json_schema or code; with a learned reward, the judge of the input
     `heldout` alone."""
     verifier_options: dict[str, Any] = field(default_factory=dict)
-    reward_model_version: str = ""
+    reward_version: str = ""
     """Pins the reward model: another one is refused. Empty: not pinned."""
     format_weight: float = at_least(0.0, default=0.0)
     """Adds so much for a completion that ends by itself with an answer that can be read."""

@@ -47,13 +47,14 @@ DEFAULTS: Final[Mapping[str, Axes]] = {
     "dpo": _EVERY,
     "reward_model": _EVERY,
     "rejection_sampling": {**_ACTORS, "group_size": 4},
-    "grpo": {**_ACTORS, "group_size": 8, "correction": NONE},
+    "grpo": {**_ACTORS, "group_size": 8, "correction": "tis"},
     "ppo": {**_ACTORS, "group_size": 1, "correction": NONE},
 }
 """What a kind is where nothing is said."""
 
 BY_INPUT: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "dpo": {"reference": ("reference", "copy")},
+    "grpo": {"reward": ("reward", "learned")},
     "rejection_sampling": {"reward": ("reward", "learned")},
 }
 """Axes that follow from an input that the study mounts, by its name."""
@@ -86,7 +87,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "generation": "rollout",
         "correction": "correction",
         "reward": "reward",
-        "reward_model_version": "reward_version",
+        "reward_version": "reward_version",
     },
     "ppo": _TRAINING,
     "command": {"num_generations": "group_size", "precision": "train_precision"},

@@ -38,7 +38,7 @@ def rows(tmp_path: Path, *given: object) -> dict[str, Path]:
         ({"alarms": {"entropy": 1}}, "grpo: options.alarms.entropy: there is no such alarm"),
         ({"num_generations": 5}, "grpo: options.num_generations: 8 completions"),
         ({"loss_type": "ppo"}, "grpo: options.loss_type: 'ppo' is not one of grpo, dr_grpo"),
-        ({"reward": "learned"}, "grpo: no input named 'reward_model'"),
+        ({"reward": "learned"}, "grpo: no input named 'reward'"),
     ],
     ids=str,
 )
@@ -66,5 +66,5 @@ def test_a_bad_row_is_named_by_file_and_line(
 
 
 def test_a_directory_that_is_no_reward_model_is_refused(tmp_path: Path, task: Path) -> None:
-    data = {"train": task / "data", "reward_model": task / "base"}
+    data = {"train": task / "data", "reward": task / "base"}
     assert "base: is no reward model" in refusal(tmp_path, task, reward="learned", data=data)

@@ -246,7 +246,7 @@ def test_a_learned_reward_is_watched_by_a_verifier_on_held_out_prompts(
         tmp_path / "a",
         task,
         tuned,
-        data=data(task, reward_model=judge.model),
+        data=data(task, reward=judge.model),
         reward="learned",
         guard_every=3,
     )
