@@ -14,6 +14,7 @@ from proposers.chat_options import LLMDiffOptions, LLMOptions
 from proposers.hybrid_options import HybridOptions, Part
 from proposers.options import HostedOptions, NoOptions, Options
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
+from proposers.ppo_options import PpoOptions
 from proposers.protocol import Proposer
 from proposers.random_search import anything
 from proposers.search_space import SearchSpace
@@ -89,6 +90,13 @@ def _optuna(name: str, setup: Setup) -> Proposer:
     from proposers.optuna_search import OptunaSearch
 
     return OptunaSearch(name, setup.space, setup.options, setup.is_valid)
+
+
+def _ppo(setup: Setup) -> Proposer:
+    _check_modules("ppo")
+    from proposers.ppo import PpoSearch
+
+    return PpoSearch(setup.space, cast(PpoOptions, setup.options))
 
 
 def _check_modules(name: str) -> None:
@@ -178,6 +186,16 @@ PROPOSERS: Final[Mapping[str, Registered]] = {
         exhausts=True,
         modules=("optuna", "scipy"),
         extra="optuna",
+    ),
+    "ppo": Registered(
+        build=_ppo,
+        options=PpoOptions,
+        exhausts=True,
+        is_hosted=True,
+        is_slow=True,
+        one_objective=True,
+        modules=("stable_baselines3", "gymnasium", "torch", "safetensors"),
+        extra="ppo",
     ),
     "llm": Registered(build=_llm, options=LLMOptions, is_slow=True, asks_models=True),
     "llm_diff": Registered(

@@ -60,7 +60,6 @@ LATER_KEYS: Final = frozenset(
 
 LATER_VALUES: Final[Mapping[Location, frozenset[str]]] = {
     ("program", "kind"): frozenset({"dpo", "grpo", "ppo", "reward_model", "rejection_sampling"}),
-    ("proposer", "name"): frozenset({"ppo"}),
 }
 """Names of the design that a later version knows."""
 
