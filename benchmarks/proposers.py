@@ -15,7 +15,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -109,14 +109,14 @@ def _searches(task: Task, problem: Problem) -> list[Search]:
 
 
 def plan(options: argparse.Namespace, tables: Path | None) -> list[Task]:
-    """The longest come first, so that no process ends alone."""
-    names = [n for n in all_problems(tables) if not options.problem or n in options.problem]
+    """Problem by problem, so that a run that is stopped has all methods on some of them."""
+    names = options.problem or list(all_problems(tables))
     methods = [m for m in METHODS if m.is_optuna or m.name in PROPOSERS]
     methods += [LEARNED_METHOD] if options.peers else []
     if options.only:
         methods = [m for m in methods if m.label in options.only]
     tasks = []
-    for method, name, batch in itertools.product(methods, names, options.batch or BATCHES):
+    for name, batch, method in itertools.product(names, options.batch or BATCHES, methods):
         if method.label == LEARNED and batch > 1:  # it remembers one proposal at a time
             continue
         tasks.append(
@@ -129,11 +129,10 @@ def plan(options: argparse.Namespace, tables: Path | None) -> list[Task]:
                 tables=tables,
             )
         )
-    tasks.sort(key=lambda task: task.method.name not in ("ppo", "hybrid"))
     gp = [m for m in GP if not options.only or m.label in options.only]
     few = {"batch": 1, "seeds": min(3, options.seeds), "trials": 50, "tables": tables}
     if not options.quick:
-        tasks[:0] = [
+        tasks += [
             Task(method=m, problem=n, **few)
             for m, n in itertools.product(gp, GP_PROBLEMS)
             if n in names
@@ -141,7 +140,10 @@ def plan(options: argparse.Namespace, tables: Path | None) -> list[Task]:
     return tasks
 
 
-def run_all(tasks: Sequence[Task], jobs: int) -> list[Cell]:
+def run_all(
+    tasks: Sequence[Task], jobs: int, keep: Callable[[Sequence[Cell]], None]
+) -> list[Cell]:
+    """All cells; `keep` is given what there is after each."""
     cells: list[Cell] = []
     began = time.monotonic()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -152,6 +154,7 @@ def run_all(tasks: Sequence[Task], jobs: int) -> list[Cell]:
                 last = f"NONE: {cell}"
             else:
                 cells.append(cell)
+                keep(cells)
                 last = f"{statistics.median(row[-1] for row in cell.regrets):.4f}"
             print(
                 f"{time.monotonic() - began:6.0f} s {done:4}/{len(tasks)} {task.method.label}"
@@ -159,8 +162,31 @@ def run_all(tasks: Sequence[Task], jobs: int) -> list[Cell]:
                 file=sys.stderr,
                 flush=True,
             )
-    order = {m.label: place for place, m in enumerate((*METHODS, LEARNED_METHOD, *GP))}
-    return sorted(cells, key=lambda cell: (cell.problem, cell.batch, order[cell.method]))
+    return cells
+
+
+def in_order(cells: Sequence[Cell]) -> list[Cell]:
+    """By problem, batch and method, each as they are listed."""
+    methods = {m.label: place for place, m in enumerate((*METHODS, LEARNED_METHOD, *GP))}
+    problems = {name: place for place, name in enumerate(all_problems())}
+    return sorted(
+        cells,
+        key=lambda cell: (
+            problems.get(cell.problem, len(problems)),
+            cell.problem,
+            cell.batch,
+            methods[cell.method],
+        ),
+    )
+
+
+def earlier(path: Path | None, but: Sequence[Cell]) -> list[Cell]:
+    """Cells of an earlier run's --json, without those that are there now."""
+    if path is None:
+        return []
+    new = {(cell.problem, cell.method, cell.batch) for cell in but}
+    cells = [Cell(**cell) for cell in json.loads(path.read_text())["cells"]]
+    return [c for c in cells if (c.problem, c.method, c.batch) not in new]
 
 
 def read_options(argv: Sequence[str]) -> argparse.Namespace:
@@ -199,20 +225,27 @@ def main(argv: Sequence[str]) -> int:
         install_learned()
     tables = package_tables() if options.packages else None
     began = time.monotonic()
-    cells = run_all(plan(options, tables), options.jobs)
-    took_s = time.monotonic() - began
-    if options.reuse is not None:
-        new = {(cell.problem, cell.method, cell.batch) for cell in cells}
-        earlier = [Cell(**cell) for cell in json.loads(options.reuse.read_text())["cells"]]
-        cells += [c for c in earlier if (c.problem, c.method, c.batch) not in new]
-    text = report(cells, took_s=took_s, jobs=options.jobs)
+
+    def keep(cells: Sequence[Cell]) -> None:
+        """Written after each cell: a run that is stopped leaves what it has."""
+        if options.json is not None:
+            document = {
+                "took_s": round(time.monotonic() - began),
+                "jobs": options.jobs,
+                "argv": list(argv),
+                "cells": [asdict(cell) for cell in in_order(cells)],
+            }
+            draft = options.json.with_suffix(".draft")
+            draft.write_text(json.dumps(document))
+            draft.replace(options.json)
+
+    found = run_all(plan(options, tables), options.jobs, keep)
+    found = in_order([*found, *earlier(options.reuse, found)])
+    keep(found)
+    text = report(found, took_s=time.monotonic() - began, jobs=options.jobs)
     print(text)
     if options.markdown is not None:
         options.markdown.write_text(text + "\n")
-    if options.json is not None:
-        document = {"took_s": round(took_s), "jobs": options.jobs, "argv": list(argv)}
-        rows = [asdict(cell) for cell in cells]
-        options.json.write_text(json.dumps({**document, "cells": rows}, indent=None))
     return 0
 
 
