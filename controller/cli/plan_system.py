@@ -1,10 +1,10 @@
 """What `arl plan` says of the post-training system: axes, what they imply, memory, rollouts."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from controller.cli.output import console, table
 from controller.cli.text import plain
@@ -13,8 +13,15 @@ from controller.spec.plan_section import study_plan
 from controller.spec.space import baseline_params
 from controller.spec.study import StudySpec
 from inner_trials.models import ModelError, check_model
-from inner_trials.plan import Plan, rollout_gpu_floor
-from inner_trials.planning.axes import AUTO, NONE
+from inner_trials.plan import Plan, PlanRefused, rollout_gpu_floor
+from inner_trials.planning.axes import AUTO, NONE, placement_of
+from inner_trials.planning.configuration import (
+    accelerate_config,
+    async_grpo_arguments,
+    grpo_arguments,
+    vllm_arguments,
+    vllm_environment,
+)
 from inner_trials.planning.implications import Implications, implications
 from inner_trials.planning.memory import Memory, ModelShape, Workload, estimate
 from ledger.errors import InvalidInput
@@ -164,7 +171,7 @@ def _workload(settings: Mapping[str, object]) -> Workload:
 def system_document(system: System | None) -> dict[str, Json]:
     """The keys that `arl plan --json` has for it."""
     if system is None:
-        return {"plan": None, "implies": None, "memory": None, "rollouts": None}
+        return dict.fromkeys(("plan", "implies", "memory", "rollouts", "configurations"))
     memory = system.memory
     return {
         "plan": {axis: value for axis, value in asdict(system.plan).items() if axis != "name"},
@@ -173,7 +180,30 @@ def system_document(system: System | None) -> dict[str, Json]:
         if memory is None
         else {**asdict(memory), "trainer": memory.trainer, "actor": memory.actor},
         "rollouts": None if system.rollouts is None else asdict(system.rollouts),
+        "configurations": configurations(system.plan),
     }
+
+
+def configurations(plan: Plan) -> dict[str, Json]:
+    """What launches such a system, by tool; a sentence where a tool cannot."""
+    makers: dict[str, Callable[[], object]] = {"accelerate": lambda: accelerate_config(plan)}
+    if plan.optimizer == "grpo":
+        is_async = placement_of(plan) == "bounded_async"
+        trl = async_grpo_arguments if is_async else grpo_arguments
+        makers["trl"] = lambda: trl(plan)
+    if plan.rollout == "disaggregated":
+        makers["vllm"] = lambda: {
+            "argv": vllm_arguments(plan, "MODEL"),
+            "environment": vllm_environment(plan),
+        }
+    return {tool: _made(make) for tool, make in makers.items()}
+
+
+def _made(make: Callable[[], object]) -> Json:
+    try:
+        return cast("Json", make())
+    except PlanRefused as refusal:
+        return str(refusal)
 
 
 def print_system(system: System) -> None:

@@ -37,6 +37,10 @@ def test_a_plan_is_judged_sized_and_explained(arl: Arl) -> None:
     assert found["rollouts"]["gpus"] == 6
     assert found["rollouts"]["tokens"] == 64 * 8 * 2048
     assert found["memory"] is None
+    made = found["configurations"]
+    assert made["accelerate"]["distributed_type"] == "FSDP"
+    assert made["trl"]["vllm_mode"] == "server"
+    assert made["vllm"]["argv"][:3] == ["vllm", "serve", "MODEL"]
     words = " ".join(arl.ok("plan", file, *SIZING, "--window", "20").out.split())
     assert "64 prompts x 8 x 2048 tokens at 10000 tokens/s in 20 s need at least 6" in words
     assert "the exact verifier's version" in words
