@@ -259,9 +259,13 @@ tell(changed=changed)
 SCRATCH: Final = f"""{_TELL}
 own = os.environ["HOME"], os.environ.get("TMPDIR", "/tmp")
 found, used = [], []
+with open("/proc/self/mountinfo") as file:  # an interpreter that lives below /tmp is no leftover
+    mounts = [line.split()[4] + "/" for line in file]
 for place in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", *own)):
     try: names = os.listdir(place)
     except OSError: continue
+    roots = {n: os.path.join(place, n) + "/" for n in names}
+    names = [n for n, root in roots.items() if not any(m.startswith(root) for m in mounts)]
     if place in ("/tmp", *own) and names: used.append(place)
     if any(n.startswith(os.environ["MARK"]) for n in names): found.append(place)
 if os.environ["LEAVE"] == "1":
