@@ -1,0 +1,1 @@
+"""Preference optimisation of a tiny language model on pairs."""

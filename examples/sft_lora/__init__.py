@@ -1,0 +1,1 @@
+"""Supervised fine-tuning of a tiny language model with LoRA."""
