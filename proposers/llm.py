@@ -79,9 +79,9 @@ class LLM:
             schema=space_schema(self._space, wanted),
         )
         if len(taken.items) < wanted and self._steps_in(talk, taken.items):
-            given = self._filled(history, taken.items, talk, wanted, seed, state)
+            given = self._filled(history, taken, talk, wanted, seed, state)
         else:
-            given = _given(taken.items, talk, wanted, state)
+            given = _given(taken, talk, wanted, state)
         if count > wanted == MOST_AT_ONCE and given.retry_after_s is None:
             return replace(given, retry_after_s=0.0)  # fewer would mean an exhausted space
         return given
@@ -108,7 +108,7 @@ class LLM:
     def _filled(
         self,
         history: History,
-        items: Sequence[Proposal],
+        taken: "_Taken",
         talk: Conversation,
         wanted: int,
         seed: int,
@@ -116,8 +116,8 @@ class LLM:
     ) -> Proposals:
         if self._fallback is None:
             raise ValueError("there is no fallback")
-        name = self._options.fallback
-        why = f"the model's answer was not valid: {one_line(talk.fault, 300)}"
+        name, items = self._options.fallback, taken.items
+        why = f"the model's answer was not valid: {one_line(taken.why, 300)}"
         if talk.unanswered is not None:
             why = one_line(talk.unanswered.waits_for.partition("; next try")[0], 400)
         made = {params_digest(item.params) for item in items}
@@ -140,13 +140,12 @@ class LLM:
         )
 
 
-def _given(
-    items: Sequence[Proposal], talk: Conversation, wanted: int, state: bytes | None
-) -> Proposals:
+def _given(taken: "_Taken", talk: Conversation, wanted: int, state: bytes | None) -> Proposals:
+    items = taken.items
     if len(items) >= wanted:
         return Proposals(items=items, state=state, calls=talk.calls)
     unanswered = talk.unanswered
-    waits_for = f"the model gave no valid parameters: {one_line(talk.fault, 300)}"
+    waits_for = f"the model gave no valid parameters: {one_line(taken.why, 300)}"
     return Proposals(
         items=items,
         state=state,
@@ -161,6 +160,8 @@ class _Taken:
 
     def __init__(self, space: SearchSpace, history: History, wanted: int) -> None:
         self.items: list[Proposal] = []
+        self.why = ""
+        """What was wrong with the last answer that gave too few."""
         self._space = space
         self._proposed = history.proposed
         self._made: set[str] = set()
@@ -194,6 +195,8 @@ class _Taken:
     def _again(self, found: Sequence[str]) -> str:
         missing = self._wanted - len(self.items)
         shown = [one_line(fault, 600) for fault in found[:_FAULTS]]
+        shown = shown or ["There were fewer proposals in it than asked for."]
+        self.why = "; ".join(shown)
         taken = f"{len(self.items)} of your proposals were taken. " if self.items else ""
         said = "".join(f"{line}\n" for line in shown)
         return f"{said}{taken}Answer with one JSON object with {missing} new proposals."

@@ -1,6 +1,7 @@
 """The search space as a language model is told of it, in words and as a JSON Schema."""
 
 import json
+from typing import Final
 
 from ledger.records import Params, ParamValue
 from proposers.chat import Schema
@@ -13,6 +14,9 @@ from proposers.search_space import (
     SearchSpace,
     in_order,
 )
+
+LISTED: Final = 64
+"""Values of a stepped range that a schema lists, since it has no word for such a range."""
 
 
 def space_text(space: SearchSpace) -> str:
@@ -66,7 +70,9 @@ def space_schema(space: SearchSpace, count: int) -> Schema:
     }
     return {
         "type": "object",
-        "properties": {"proposals": {"type": "array", "items": item, "maxItems": count}},
+        "properties": {
+            "proposals": {"type": "array", "items": item, "minItems": count, "maxItems": count}
+        },
         "required": ["proposals"],
         "additionalProperties": False,
     }
@@ -75,6 +81,8 @@ def space_schema(space: SearchSpace, count: int) -> Schema:
 def _schema(distribution: Distribution) -> Schema:
     if isinstance(distribution, Categorical):
         return {"enum": list(distribution.choices)}
+    if distribution.step not in (None, 1) and (distribution.size or 0) <= LISTED:
+        return {"enum": [distribution.at(index) for index in range(distribution.size or 0)]}
     kind = "number" if isinstance(distribution, Float) else "integer"
     return {"type": kind, "minimum": distribution.low, "maximum": distribution.high}
 

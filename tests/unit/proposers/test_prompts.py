@@ -219,7 +219,19 @@ def test_the_space_is_described_exactly() -> None:
     schema: Any = space_schema(SPACE, 2)
     item = schema["properties"]["proposals"]["items"]["properties"]["params"]
     assert item["required"] == ["act", "lr", "units"]
-    assert item["properties"]["units"] == {"type": "integer", "minimum": 4, "maximum": 16}
+    assert item["properties"] == {
+        "act": {"enum": ["tanh", "relu", True]},
+        "lr": {"type": "number", "minimum": 1e-5, "maximum": 0.1},
+        "units": {"enum": [4, 8, 12, 16]},
+        "drop": {"enum": [0.0, 0.1, 0.2, 0.3]},
+    }
+    wide: Any = space_schema({"n": Int(0, 1000, step=5), "k": Int(1, 9)}, 3)
+    listed = wide["properties"]["proposals"]
+    assert (listed["minItems"], listed["maxItems"]) == (3, 3)
+    assert listed["items"]["properties"]["params"]["properties"] == {
+        "n": {"type": "integer", "minimum": 0, "maximum": 1000},
+        "k": {"type": "integer", "minimum": 1, "maximum": 9},
+    }
 
 
 def test_a_study_without_any_history_has_a_prompt() -> None:
