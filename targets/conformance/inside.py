@@ -264,7 +264,7 @@ with open("/proc/self/mountinfo") as file:  # an interpreter that lives below /t
 for place in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", *own)):
     try: names = os.listdir(place)
     except OSError: continue
-    roots = {n: os.path.join(place, n) + "/" for n in names}
+    roots = {{n: os.path.join(place, n) + "/" for n in names}}
     names = [n for n, root in roots.items() if not any(m.startswith(root) for m in mounts)]
     if place in ("/tmp", *own) and names: used.append(place)
     if any(n.startswith(os.environ["MARK"]) for n in names): found.append(place)
