@@ -1,0 +1,1 @@
+"""Reinforcement learning with a verifier, from the demo's task to a promoted model, offline."""

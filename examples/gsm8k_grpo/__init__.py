@@ -1,0 +1,1 @@
+"""Reinforcement learning on grade-school math with vLLM, for a machine with a GPU."""
