@@ -21,7 +21,7 @@ from proposers.hosted_process import HostedProcess, Lost
 
 log = logging.getLogger("arl.proposers")
 
-RETRIES_AFTER_S: Final = (0.5, 3.0)
+RETRIES_AFTER_S: Final = (0.5, 3.0, 20.0)
 """A call whose process was lost is made again after so many seconds, and then given up."""
 MEMORY_BYTES: Final = 2 * 1024**3
 """A process that has more after a call is ended: the next call starts a small one."""

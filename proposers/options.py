@@ -20,7 +20,7 @@ class HostedOptions(Options):
 
     call_s: float = Field(default=600.0, gt=0, le=86_400, strict=False)
     """Seconds that one call may take, with the start of its process: a process that takes longer
-    is ended, and the call is made again with a fresh one, twice at most."""
+    is ended, and the call is made again with a fresh one, three times at most."""
 
 
 class NoOptions(Options):

@@ -14,6 +14,7 @@ ENVIRONMENT_READERS = {
     "controller/settings.py": "the settings",
     "controller/cli/example/edit/program/train.py": "a program of a trial",
     "controller/cli/example/edit/evaluator/evaluate.py": "an evaluator's program",
+    "proposers/hosted_process.py": "what a hosted proposer's interpreter and libraries need",
     "targets/supervisor_link.py": "the library path that the supervisor's interpreter needs",
 }
 STANDALONE = ("inner_trials.contract", "inner_trials.reporting")
