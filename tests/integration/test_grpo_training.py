@@ -130,8 +130,8 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
         tmp_path / "resumed", task, program="grpo", base=tuned, resume=killed.resume, **given
     )
     assert resumed.weights_digest() == whole.weights_digest()
-    last = max(whole.values("train/reward"))
     for name in ("train/reward", "health/entropy", "guard/over_optimised"):
+        last = max(whole.values(name))
         assert resumed.values(name)[last] == whole.values(name)[last], name
     ours, theirs = (
         rollouts.read_rollouts(trial.directory / "output" / "rollouts")
