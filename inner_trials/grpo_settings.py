@@ -4,20 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from inner_trials.online import OnlineSettings
 from inner_trials.settings import SettingsError, above, at_least
-from inner_trials.training import TrainingSettings
 
 LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(TrainingSettings):
+class Settings(OnlineSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-6)
     per_device_train_batch_size: int = at_least(2, default=8)
     """Completions, not prompts."""
-    report_every: int = at_least(1, default=1)
     # groups and updates
     num_generations: int = at_least(2, default=8)
     """Completions of one prompt, whose rewards are compared with each other."""
@@ -47,14 +46,6 @@ class Settings(TrainingSettings):
     top_entropy_quantile: float = field(default=1.0, metadata={"above": 0.0, "at_most": 1.0})
     """Only this share of the tokens, those of the highest entropy, is learned from."""
     entropy_coef: float = at_least(0.0, default=0.0)
-    # sampling
-    max_completion_length: int = at_least(1, default=256)
-    temperature: float = above(0.0, default=1.0)
-    top_p: float = field(default=1.0, metadata={"above": 0.0, "at_most": 1.0})
-    top_k: int = at_least(0, default=0)
-    """0: all tokens."""
-    min_p: float = field(default=0.0, metadata={"at_least": 0.0, "at_most": 1.0})
-    repetition_penalty: float = above(0.0, default=1.0)
     # who samples
     generation: Literal["transformers", "vllm_colocated", "vllm_server"] = "transformers"
     vllm_memory_share: float = field(default=0.3, metadata={"above": 0.0, "at_most": 1.0})
@@ -69,25 +60,10 @@ class Settings(TrainingSettings):
     is beyond it."""
     correction_level: Literal["token", "sequence"] = "token"
     correction_max: float = above(0.0, default=2.0)
-    # the reward
-    reward: Literal["verifier", "learned"] | None = None
-    """`learned`: the input `reward`, a model that the program reward_model made; null: learned
-    if the study mounts one, else verifier."""
-    verifier: str = "exact"
-    """exact, numeric, math, json_schema or code; with a learned reward, the judge of the input
-    `heldout` alone."""
-    verifier_options: dict[str, Any] = field(default_factory=dict)
-    reward_version: str = ""
-    """Pins the reward model: another one is refused. Empty: not pinned."""
-    format_weight: float = at_least(0.0, default=0.0)
-    """Adds so much for a completion that ends by itself with an answer that can be read."""
-    require_end: bool = True
-    """A completion that was cut off is worth nothing, as for the evaluator."""
-    # what is watched and kept
-    alarms: dict[str, Any] = field(default_factory=dict)
-    """Other thresholds by alarm (inner_trials.health); null turns one off."""
-    rollout_mib: float = at_least(0.0, default=64.0)
-    """Completions are recorded (artifact `rollouts`) up to this size; 0 records none."""
+
+    @property
+    def sampler(self) -> str:
+        return self.generation
 
     @property
     def sampled_at_once(self) -> int:
@@ -210,18 +186,4 @@ def correction_options(settings: Settings) -> dict[str, Any]:
         # A mask without bounds leaves every weight as it is.
         "vllm_importance_sampling_mode": f"{settings.correction_level}_{cut}",
         "vllm_importance_sampling_clip_max": settings.correction_max if is_bounded else None,
-    }
-
-
-def sampling_record(settings: Settings, stop_ids: list[int]) -> dict[str, Any]:
-    """How completions are drawn, for the record of each."""
-    return {
-        "sampler": settings.generation,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-        "min_p": settings.min_p,
-        "repetition_penalty": settings.repetition_penalty,
-        "max_completion_length": settings.max_completion_length,
-        "stop_token_ids": stop_ids,
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inner_trials import demo_task, grpo, pins, reporting, rollouts
+from inner_trials import demo_task, grpo, online, pins, reporting, rollouts
 from inner_trials.data import DataError
 
 # The libraries warn about each other while they are imported.
@@ -135,7 +135,7 @@ def test_a_row_says_where_it_came_from(run_of: Any, tmp_path: Path, task: Path) 
     assert [row["group"] for row in rows] == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
     assert [row["sample"] for row in rows] == [0, 1, 2, 3] * 4
     pinned = pins.read_pins(task / "base")
-    revisions = {grpo.revision_of(prompt): prompt for prompt in job.prompts}
+    revisions = {online.revision_of(prompt): prompt for prompt in job.prompts}
     for row in rows:
         assert (row["tokenizer"], row["chat_template"]) == tuple(pinned.values())
         assert (row["seed"], row["verifier"], row["environment"]) == (3, "numeric/1", None)

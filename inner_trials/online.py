@@ -1,0 +1,211 @@
+"""What online programs share: sampling, rewards and records of one's own answers.
+
+A program extends OnlineSettings and gets its Job from `prepare`, with the standard library alone.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from inner_trials import health, pins, reporting, rewards, training
+from inner_trials.contract import ROLLOUTS_DIR
+from inner_trials.data import DataError
+from inner_trials.prompts import Prompt, Shape, read_prompts
+from inner_trials.rollouts import Origin, RolloutWriter
+from inner_trials.scoring import Judge
+from inner_trials.settings import above, at_least, read_settings
+from inner_trials.verifiers.protocol import BadReferenceError, Verifier
+from inner_trials.verifiers.registry import make_verifier
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineSettings(training.TrainingSettings):
+    """What a study may set or search in any program that learns from its own samples."""
+
+    report_every: int = at_least(1, default=1)
+    # sampling
+    max_completion_length: int = at_least(1, default=256)
+    temperature: float = above(0.0, default=1.0)
+    top_p: float = field(default=1.0, metadata={"above": 0.0, "at_most": 1.0})
+    top_k: int = at_least(0, default=0)
+    """0: all tokens."""
+    min_p: float = field(default=0.0, metadata={"at_least": 0.0, "at_most": 1.0})
+    repetition_penalty: float = above(0.0, default=1.0)
+    # the reward
+    reward: Literal["verifier", "learned"] | None = None
+    """`learned`: the input `reward`, a model that the program reward_model made; null: learned
+    if the study mounts one, else verifier."""
+    verifier: str = "exact"
+    """exact, numeric, math, json_schema or code; with a learned reward, the judge of the input
+    `heldout` alone."""
+    verifier_options: dict[str, Any] = field(default_factory=dict)
+    reward_version: str = ""
+    """Pins the reward model: another one is refused. Empty: not pinned."""
+    format_weight: float = at_least(0.0, default=0.0)
+    """Adds so much for a completion that ends by itself with an answer that can be read."""
+    require_end: bool = True
+    """A completion that was cut off is worth nothing, as for the evaluator."""
+    # what is watched and kept
+    alarms: dict[str, Any] = field(default_factory=dict)
+    """Other thresholds by alarm (inner_trials.health); null turns one off."""
+    rollout_mib: float = at_least(0.0, default=64.0)
+    """Completions are recorded (artifact `rollouts`) up to this size; 0 records none."""
+
+    @property
+    def sampler(self) -> str:
+        """What draws the completions."""
+        return "transformers"
+
+
+S = TypeVar("S", bound=OnlineSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[S]):
+    settings: S
+    base: Path
+    reward_model: Path | None
+    """Where the reward is learned."""
+    verifier: Verifier
+    alarms: Mapping[str, health.Alarm]
+    shape: Shape
+    prompts: list[Prompt]
+    heldout: list[Prompt]
+    seed: int
+
+
+def prepare(cls: type[S], document: Mapping[str, Any]) -> Job[S]:
+    """Raises training.BAD_INPUT."""
+    settings = read_settings(cls, document)
+    verifier = make_verifier(settings.verifier, settings.verifier_options)
+    alarms = health.make_alarms(settings.alarms)
+    shape, prompts = read_prompts(reporting.input_path("train"))
+    heldout: list[Prompt] = []
+    if (path := training.find_input("heldout")) is not None:
+        other, heldout = read_prompts(path)
+        if other != shape:
+            raise DataError(f"heldout: its prompts are {other}, but those of train are {shape}")
+    reward_model = training.find_input("reward") if settings.reward != "verifier" else None
+    if settings.reward == "learned" and reward_model is None:
+        reward_model = reporting.input_path("reward")
+    if reward_model is not None:
+        rewards.check_reward_model(reward_model, version=settings.reward_version)
+    check_references(verifier, heldout if reward_model is not None else [*prompts, *heldout])
+    base = training.checked_base(settings)
+    seed = reporting.seed()
+    return Job(settings, base, reward_model, verifier, alarms, shape, prompts, heldout, seed)
+
+
+def check_references(verifier: Verifier, prompts: Sequence[Prompt]) -> None:
+    """Raises DataError: a row has nothing the verifier can compare with."""
+    for prompt in prompts:
+        try:
+            verifier.check(prompt.fields)
+        except BadReferenceError as error:
+            raise DataError(f"{prompt.where}: {error}") from None
+
+
+def encode(
+    job: Job[S], prompts: Sequence[Prompt], tokenizer: Any
+) -> tuple[list[Any], list[list[int]]]:
+    """The prompts as TRL takes them, and their tokens as it will write them.
+
+    Raises:
+        DataError: they are messages, and the base has no template to write them with.
+    """
+    has_template = tokenizer.chat_template is not None
+    if job.shape == "chat" and not has_template:
+        raise DataError("train: its prompts are messages, but the base has no chat template")
+    if job.shape == "text" and not (job.settings.chat and has_template):
+        texts = [prompt.prompt for prompt in prompts]
+        return texts, [list(tokenizer(text)["input_ids"]) for text in texts]
+    asked = [
+        [{"role": "user", "content": p.prompt}] if job.shape == "text" else p.prompt
+        for p in prompts
+    ]
+    encoded = [
+        tokenizer.apply_chat_template(
+            messages, tokenize=True, add_generation_prompt=True, return_dict=False
+        )
+        for messages in asked
+    ]
+    return asked, [list(ids) for ids in encoded]
+
+
+def fitting(job: Job[S], name: str, encoded: Sequence[Sequence[int]]) -> list[int]:
+    """The numbers of the prompts that leave room for a whole completion.
+
+    Raises:
+        DataError: some do not and the study does not say `too_long: drop`, or none is left.
+    """
+    settings = job.settings
+    room = training.row_tokens(settings, job.base) - settings.max_completion_length
+    kept = [index for index, ids in enumerate(encoded) if len(ids) <= room]
+    if len(kept) == len(encoded):
+        return kept
+    longest = max(map(len, encoded))
+    text = (
+        f"{name}: {len(encoded) - len(kept)} of {len(encoded)} prompts have more than {room}"
+        f" tokens (the longest {longest}), so that max_completion_length"
+        f" {settings.max_completion_length} does not fit behind them in max_length"
+        f" {settings.max_length} and the base's context"
+    )
+    if not kept or settings.too_long == "refuse":
+        raise DataError(f"{text}; lower it, shorten them, or write too_long: drop")
+    print(text, flush=True)
+    reporting.report(0, {"data/rows_left_out": len(encoded) - len(kept)})
+    return kept
+
+
+def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """Every token that ends a completion: the tokenizer's and those the model declares."""
+    declared = model.generation_config.eos_token_id
+    declared = [declared] if isinstance(declared, int) else list(declared or [])
+    return list(dict.fromkeys([int(tokenizer.eos_token_id), *declared]))
+
+
+def rollout_writer(job: Job[S], judge: Judge, scorer: Any) -> RolloutWriter | None:
+    if job.settings.rollout_mib == 0:
+        return None
+    pinned = pins.read_pins(job.base)
+    origin = Origin(
+        tokenizer=pinned["tokenizer"],
+        chat_template=pinned["chat_template"],
+        sampling=sampling_record(job.settings, judge.ends),
+        seed=job.seed,
+        verifier=judge.version if scorer is None else f"reward_model/{scorer.version}",
+        verifier_options=job.settings.verifier_options,
+    )
+    directory = reporting.output_dir() / ROLLOUTS_DIR
+    shutil.rmtree(directory, ignore_errors=True)
+    limit = int(job.settings.rollout_mib * MIB)
+    writer = RolloutWriter(directory, origin, limit_bytes=limit)
+    if (resume := reporting.resume_dir()) is not None:
+        writer.take_from(resume)
+    return writer
+
+
+def revision_of(prompt: Prompt) -> str:
+    """sha256 of a prompt's whole row."""
+    row = {"prompt": prompt.prompt, **prompt.fields}
+    return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+
+
+def sampling_record(settings: OnlineSettings, stop_ids: list[int]) -> dict[str, Any]:
+    """How completions are drawn, for the record of each."""
+    return {
+        "sampler": settings.sampler,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "min_p": settings.min_p,
+        "repetition_penalty": settings.repetition_penalty,
+        "max_completion_length": settings.max_completion_length,
+        "stop_token_ids": stop_ids,
+    }
