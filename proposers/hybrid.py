@@ -99,7 +99,7 @@ class Hybrid:
         self._chooser.begin(history, seed, book)
         able = {place for place, arm in enumerate(book.arms) if arm.is_able}
         rested = {n for n in able if book.arms[n].rests_until <= history.next_number}
-        batch = _Batch(history, seed, book, count, rested)
+        batch = _Batch(history, seed, book, count, set(rested))
         self._serve(batch)
         if batch.left:
             batch.able = able - rested

@@ -35,15 +35,17 @@ def arm_specs(options: HybridOptions) -> tuple[ArmSpec, ...]:
     if arms is None:
         first = "random" if find_spec("optuna") is None else "tpe"
         arms = (ArmSpec(name=first), ArmSpec(name=DEFAULT_PATCHER))
-    return tuple(_with_endpoints(arm, options) for arm in arms)
+    return tuple(_completed(arm, options) for arm in arms)
 
 
-def _with_endpoints(arm: ArmSpec, options: HybridOptions) -> ArmSpec:
+def _completed(arm: ArmSpec, options: HybridOptions) -> ArmSpec:
     registered = registry.PROPOSERS.get(arm.name)
-    if registered is None or not registered.asks_models or options.endpoints is None:
-        return arm
-    shared = [endpoint.model_dump(mode="json") for endpoint in options.endpoints]
-    return ArmSpec(name=arm.name, options={"endpoints": shared, **arm.options})
+    given: dict[str, object] = {}
+    if registered is not None and "follows" in registered.options.model_fields:
+        given["follows"] = True
+    if registered is not None and registered.asks_models and options.endpoints is not None:
+        given["endpoints"] = [e.model_dump(mode="json") for e in options.endpoints]
+    return ArmSpec(name=arm.name, options={**given, **arm.options})
 
 
 def parts(options: Mapping[str, object]) -> tuple[Part, ...]:

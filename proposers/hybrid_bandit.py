@@ -68,7 +68,10 @@ class Bandit:
             return able[had.index(min(had))]
         if rng.random() < EXPLORED:
             return rng.choice(able)
-        return rng.choices(able, [self._rates[place] ** SHARPNESS for place in able])[0]
+        most = max(self._rates[place] for place in able)
+        if not most > 0.0:
+            return rng.choice(able)
+        return rng.choices(able, [(self._rates[p] / most) ** SHARPNESS for p in able])[0]
 
     def _costs(self, outcomes: Sequence[Sequence[Outcome]], state: HybridState) -> list[float]:
         """What one trial of each arm costs, relative to the mean of all."""
@@ -89,16 +92,18 @@ def win_rates(
     outcomes: Sequence[Sequence[Outcome]], gains: Sequence[float], noise: float
 ) -> list[float]:
     """The wins per trial that are expected of each arm, relative to each other."""
-    wins = [gain for gain in gains if gain > noise]
-    usual = math.fsum(wins) / len(wins) if wins else 0.0
+    wins = [gain for gain in gains if gain > 0.0]
+    usual = noise + (math.fsum(wins) / len(wins) if wins else 0.0)
     trials = [math.fsum(weight_of(o) for o in own) for own in outcomes]
     won = [
-        math.fsum(weight_of(o) * o.gain / (o.gain + usual) for o in own if o.gain > noise)
+        math.fsum(weight_of(o) * o.gain / (o.gain + usual) for o in own if o.gain > 0.0)
         for own in outcomes
     ]
-    common = (math.fsum(won) or 1.0) / (math.fsum(trials) or 1.0)
+    ever = math.fsum(gain / (gain + usual) for gain in wins) / max(1, len(gains))
+    lately = math.fsum(won) / (math.fsum(trials) or 1.0)
+    pace = min(1.0, lately / ever) if ever > 0.0 else 0.0
     return [
-        (w + PRIOR_TRIALS * common * q) / (t + PRIOR_TRIALS)
+        (w + PRIOR_TRIALS * (lately or 1.0) * q**pace) / (t + PRIOR_TRIALS)
         for w, t, q in zip(won, trials, qualities(outcomes), strict=True)
     ]
 

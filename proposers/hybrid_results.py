@@ -12,6 +12,8 @@ from proposers.hybrid_arms import Arm, find_arm
 
 WINDOW: Final = 200
 """Finished trials that are looked at; what is older weighs nothing any more."""
+MOST_GAIN: Final = 1e300
+"""A larger one would make a sum of gains infinite."""
 _NO_GAIN: Final = frozenset({Reason.INFEASIBLE, Reason.NOT_FINITE, Reason.DUPLICATE})
 
 
@@ -68,7 +70,7 @@ class Gains:
             return 0.0
         gain = 0.0 if self._best is None else self._best - loss
         self._best = loss
-        return gain if math.isfinite(gain) else 0.0
+        return min(gain, MOST_GAIN)
 
 
 def read_outcomes(

@@ -5,18 +5,26 @@ the points of the present generation by the digests of their parameters: what ca
 the history, so that a proposal costs the same after five thousand trials as after a hundred.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import cmaes
-import numpy as np
 from optuna.samplers import CmaEsSampler, NSGAIISampler
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
-from ledger.digests import params_digest
+from ledger.digests import params_digest, storable_float
 from ledger.errors import InvalidInput
 from ledger.records import Json
+from proposers.optuna_cma import (
+    NARROW,
+    first_distribution,
+    is_in_reach,
+    place_of,
+    revived,
+    written,
+)
 from proposers.optuna_memory import excess_of, make_trial
 from proposers.optuna_options import CmaesOptions, Nsga2Options
 from proposers.optuna_samplers import Asked, Document, Ready, open_study
@@ -43,16 +51,22 @@ class _WrittenCma(CmaEsSampler):  # type: ignore[misc]  # Optuna's types are not
     """Takes its optimizer from the state, and lets it be seen afterwards."""
 
     written: Document | None = None
+    start: Document | None = None
+    """The point around which it starts; none: the middle."""
+    spread: float = NARROW
     optimizer: "cmaes.CMA | None" = None
 
     def _restore_optimizer(self, completed_trials: object) -> "cmaes.CMA | None":
         if self.written is None:
             return None
-        self.optimizer = _revived(self.written)
+        self.optimizer = revived(self.written)
         return self.optimizer
 
-    def _init_optimizer(self, trans: object, direction: object) -> "cmaes.CMA":
+    def _init_optimizer(self, trans: Any, direction: object) -> "cmaes.CMA":
         self.optimizer = super()._init_optimizer(trans, direction)
+        if self.start is not None:
+            self.optimizer._mean = trans.transform(self.start)
+            self.optimizer._sigma = self.spread
         return self.optimizer
 
 
@@ -74,10 +88,15 @@ class Cmaes:
         self._space = space
         self._groups = dict.fromkeys(names, names)
         self._population = options.population
+        self._follows = options.follows
         self.load({})
 
     def load(self, document: Document) -> None:
-        written = document.get("optimizer")
+        written, start = document.get("optimizer"), document.get("start")
+        self._start = dict(start) if isinstance(start, dict) else None
+        self._spread = float(str(document.get("spread", NARROW)))
+        self._lowest = float(str(document.get("lowest", math.inf)))
+        self._lowest_before = float(str(document.get("lowest_before", math.inf)))
         self._optimizer = dict(written) if isinstance(written, dict) else None
         self._generation = int(str(document.get("generation", 0)))
         self._members = _strings(document.get("members", []))
@@ -87,9 +106,20 @@ class Cmaes:
             "optimizer": self._optimizer,
             "generation": self._generation,
             "members": list(self._members),
+            **(self._dump_start() if self._follows else {}),
+        }
+
+    def _dump_start(self) -> Document:
+        return {
+            "start": self._start,
+            "spread": self._spread,
+            "lowest": storable_float(self._lowest),
+            "lowest_before": storable_float(self._lowest_before),
         }
 
     def ready(self, asked: Asked) -> Ready:
+        if self._follows:
+            self._follow(asked)
         sampler = _WrittenCma(
             seed=asked.sampler_seed(),
             n_startup_trials=0,
@@ -97,7 +127,40 @@ class Cmaes:
             warn_independent_sampling=False,
         )
         sampler.written = self._optimizer
+        sampler.start, sampler.spread = self._start, self._spread
         return Ready(sampler=sampler, trials=self._told(asked), groups=self._groups)
+
+    def _follow(self, asked: Asked) -> None:
+        """Start again around the best point known, whoever found it, if it is better than this
+        generation and the one before, and out of reach. The first start, too, is there once
+        others have tried a generation's points."""
+        for trial in _known(asked, self._members).values():
+            if not excess_of(trial):
+                self._lowest = min(self._lowest, trial.values[0])
+        best, names = asked.memory.best, list(self._groups)
+        if best is None or asked.history.further:
+            return
+        if not self._members and self._optimizer is None and self._start is None:
+            starts = len(asked.memory.by_digest) >= 4 + 3 * math.log(len(names))
+        else:
+            lowest = min(self._lowest, self._lowest_before)
+            starts = best.values[0] < lowest - asked.history.noise_floor and not is_in_reach(
+                place_of(self._space, names, best.params), self._distribution(names)
+            )
+        if not starts:
+            return
+        start = {name: best.params[name] for name in names}
+        self._spread = self._spread / 2 if start == self._start else NARROW
+        self._start, self._optimizer = start, None
+        self._generation, self._members = 0, []
+        self._lowest = self._lowest_before = math.inf
+
+    def _distribution(self, names: Sequence[str]) -> "cmaes.CMA":
+        if self._optimizer is not None:
+            return revived(self._optimizer)
+        start = self._start
+        place = None if start is None else place_of(self._space, names, start)
+        return first_distribution(place, self._spread, len(names))
 
     def _told(self, asked: Asked) -> list[FrozenTrial]:
         """Only ranks matter to CMA-ES: what breaks a constraint ranks behind all that do not,
@@ -126,42 +189,15 @@ class Cmaes:
         assert optimizer is not None
         if optimizer.generation != self._generation:
             self._generation = optimizer.generation
-            self._optimizer = _written(optimizer)
+            self._optimizer = written(optimizer)
             self._members = []
+            self._lowest_before, self._lowest = self._lowest, math.inf
         self._members = [*self._members, digest][-MEMBERS_KEPT:]
 
     def repeat(self, ready: Ready, digest: str, asked: Asked) -> None:
         """What came of it is known: the distribution learns from it as from a new one."""
         if digest in asked.memory.by_digest:
             self.accept(ready, digest)
-
-
-def _written(optimizer: "cmaes.CMA") -> Document:
-    """Its distribution as JSON. How the search went so far, by which it might be ended, is left
-    out: it is never ended here."""
-    document: Document = {}
-    for name, value in optimizer.__getstate__().items():
-        if name == "_funhist_values":
-            document[name] = len(value)
-        elif isinstance(value, np.ndarray):
-            document[name] = {"array": value.tolist()}
-        else:
-            document[name] = value.item() if isinstance(value, np.generic) else value
-    return document
-
-
-def _revived(document: Document) -> "cmaes.CMA":
-    state: dict[str, object] = {}
-    for name, value in document.items():
-        if name == "_funhist_values":
-            state[name] = np.zeros(int(str(value)))
-        elif isinstance(value, dict):
-            state[name] = np.array(value["array"], dtype=float)
-        else:
-            state[name] = value
-    optimizer = cmaes.CMA.__new__(cmaes.CMA)
-    optimizer.__setstate__(state)
-    return optimizer
 
 
 # --- NSGA-II -------------------------------------------------------------------------------------

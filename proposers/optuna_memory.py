@@ -43,6 +43,8 @@ class Memory:
         """Those with a value, and those that were pruned, in the order of finishing."""
         self.by_digest: dict[str, FrozenTrial] = {}
         """Those with a value by the digest of their parameters, none dropped."""
+        self.best: FrozenTrial | None = None
+        """The first of the lowest ones that break no constraint."""
         self._consumed = 0
         self._last: FinishedTrial | None = None
         self._floor: float | None = None
@@ -70,6 +72,8 @@ class Memory:
         told.number = number
         if told.state is OptunaState.COMPLETE:
             self.by_digest.setdefault(params_digest(trial.params), told)
+            if not excess_of(told) and (self.best is None or told.values < self.best.values):
+                self.best = told
         if not self._cap:
             return
         self.kept.append(told)

@@ -20,6 +20,9 @@ class GpOptions(HostedOptions):
 class CmaesOptions(Options):
     population: int | None = Field(default=None, ge=2, le=10_000)
     """Points of one generation; default: 4 + 3 ln(number of parameters)."""
+    follows: bool = False
+    """Whether it starts again around a point of somebody else's that is better than all its own
+    and out of its reach. As an arm of a hybrid it does, unless false is written."""
 
 
 class Nsga2Options(Options):
