@@ -66,8 +66,10 @@ class OnlineSettings(training.TrainingSettings):
 S = TypeVar("S", bound=OnlineSettings)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job(Generic[S]):
+    """What a program was given. (Without slots, which generic classes do not go with.)"""
+
     settings: S
     base: Path
     reward_model: Path | None
