@@ -143,7 +143,7 @@ class PpoSearch:
         """A valid point that was not proposed yet; None when the space has no more."""
         rng = number_rng(call.seed, number)
         if seen is not None:
-            params = self._drawn(call, seen, number, rng)
+            params = self._drawn(call, seen, rng)
             if params is not None:
                 return params
         for params in fresh_points(self._space, self._size, rng):
@@ -154,7 +154,7 @@ class PpoSearch:
                 return params
         return None
 
-    def _drawn(self, call: Call, seen: Seen, number: int, rng: random.Random) -> Params | None:
+    def _drawn(self, call: Call, seen: Seen, rng: random.Random) -> Params | None:
         """A new point from the policy; None when its draws were all proposed before."""
         generator = np.random.default_rng(rng.getrandbits(SEED_BITS))
         pending = np.array(call.running).reshape(len(call.running), self._cube.width)
@@ -172,7 +172,7 @@ class PpoSearch:
             counted = self._counting(observation, params)
             call.pending.append(
                 Step(
-                    number=number,
+                    digest=params_digest(params),
                     observation=counted,
                     action=action,
                     log_prob=self._learner.log_prob(counted, action),

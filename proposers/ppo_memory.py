@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from ledger.digests import params_digest
 from ledger.records import Direction, Params
 from ledger.search import FinishedTrial, History
 from ledger.states import Reason, TrialState
@@ -73,8 +74,9 @@ class Memory:
 
     def _forget(self) -> None:
         self.consumed = 0
-        self.by_number: dict[int, int] = {}
-        """Number of a trial to its place in `history.finished`."""
+        self.by_digest: dict[str, int] = {}
+        """Digest of a trial's parameters to its place in `history.finished`. What proposals are
+        told apart by: numbers count trials of other kinds, too."""
         self.scored = 0
         self.failed = 0
         self.stall = 0
@@ -97,7 +99,7 @@ class Memory:
             self._add_baseline(history)
         for place in range(self.consumed, len(history.finished)):
             trial = history.finished[place]
-            self.by_number[trial.number] = place
+            self.by_digest.setdefault(params_digest(trial.params), place)
             self._add(history, trial, place)
         self.consumed = len(history.finished)
         self._last = history.finished[-1] if history.finished else None

@@ -6,12 +6,13 @@ kinds are part of the proposer's state.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ledger.digests import params_digest
 from ledger.search import FinishedTrial, History
 from ledger.states import TrialState
 from proposers.ppo_memory import Memory, is_failure, loss_of
@@ -25,7 +26,8 @@ PENDING_KEPT: Final = 512
 class Step:
     """One proposal of the policy's."""
 
-    number: int
+    digest: str
+    """Of the parameters."""
     observation: NDArray[np.float32]
     action: NDArray[np.float32]
     log_prob: float
@@ -46,16 +48,16 @@ def settle(
     Of trials that ended without saying anything of the point (an operator or the machine ended
     them) and of those that never were, nothing is learned.
     """
-    running = {trial.number for trial in history.pending}
-    left = [step for step in pending if step.number in running][-PENDING_KEPT:]
+    running = {params_digest(trial.params) for trial in history.pending}
+    left = [step for step in pending if step.digest in running][-PENDING_KEPT:]
     ended: list[tuple[int, Step]] = []
     for step in pending:
-        place = memory.by_number.get(step.number)
-        if place is None or step.number in running:
+        place = memory.by_digest.get(step.digest)
+        if place is None or step.digest in running:
             continue
         reward = _earned(step, history.finished[place], history)
         if reward is not None:
-            ended.append((place, _with_reward(step, reward)))
+            ended.append((place, replace(step, reward=reward)))
     return left, [step for _, step in sorted(ended, key=lambda item: item[0])]
 
 
@@ -66,16 +68,3 @@ def _earned(step: Step, trial: FinishedTrial, history: History) -> float | None:
     if loss is None and not is_failure(trial):
         return None
     return reward_of(loss, step.best, step.unit)
-
-
-def _with_reward(step: Step, reward: float) -> Step:
-    return Step(
-        number=step.number,
-        observation=step.observation,
-        action=step.action,
-        log_prob=step.log_prob,
-        value=step.value,
-        best=step.best,
-        unit=step.unit,
-        reward=reward,
-    )

@@ -22,7 +22,7 @@ WEIGHTS_VERSION: Final = 1
 SHIPPED: Final = Path(__file__).with_name("ppo_weights.safetensors")
 _HEADER: Final = "arl"
 _LENGTH_BYTES: Final = 8
-_NUMBERS: Final = ("number", "log_prob", "value", "best", "unit", "reward")
+_NUMBERS: Final = ("log_prob", "value", "best", "unit", "reward")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,7 @@ def write(kept: Kept) -> bytes:
         "steps_seen": known.steps_seen,
         "squared_advantages": known.squared_advantages,
         "pending": len(kept.pending),
+        "digests": [step.digest for step in (*kept.pending, *kept.rollout)],
     }
     tensors = {
         "weights": known.weights,
@@ -79,7 +80,7 @@ def read(state: bytes) -> Kept:
 
 
 def _kept(header: dict[str, object], tensors: dict[str, NDArray[np.float32]]) -> Kept:
-    steps, pending = _steps(tensors), int(str(header["pending"]))
+    steps, pending = _steps(header, tensors), int(str(header["pending"]))
     return Kept(
         space=str(header["space"]),
         knowledge=Knowledge(
@@ -100,7 +101,7 @@ def _columns(steps: Sequence[Step]) -> dict[str, NDArray[np.generic]]:
     if not steps:
         return {}
     numbers = [
-        [s.number, s.log_prob, s.value, np.nan if s.best is None else s.best, s.unit, s.reward]
+        [s.log_prob, s.value, np.nan if s.best is None else s.best, s.unit, s.reward]
         for s in steps
     ]
     return {
@@ -110,20 +111,26 @@ def _columns(steps: Sequence[Step]) -> dict[str, NDArray[np.generic]]:
     }
 
 
-def _steps(tensors: dict[str, NDArray[np.float32]]) -> list[Step]:
-    if "numbers" not in tensors:
+def _steps(header: dict[str, object], tensors: dict[str, NDArray[np.float32]]) -> list[Step]:
+    digests = header["digests"]
+    if not isinstance(digests, list):
+        raise ValueError("digests is no list")
+    if not digests:
         return []
     observations = tensors["observations"].astype(np.float32)
-    rows = zip(observations, tensors["actions"], tensors["numbers"], strict=True)
-    return [_step(observation, action, numbers) for observation, action, numbers in rows]
+    rows = zip(digests, observations, tensors["actions"], tensors["numbers"], strict=True)
+    return [_step(str(digest), *row) for digest, *row in rows]
 
 
 def _step(
-    observation: NDArray[np.float32], action: NDArray[np.float32], numbers: NDArray[np.float32]
+    digest: str,
+    observation: NDArray[np.float32],
+    action: NDArray[np.float32],
+    numbers: NDArray[np.float32],
 ) -> Step:
     found = {name: float(numbers[place]) for place, name in enumerate(_NUMBERS)}
     return Step(
-        number=int(found["number"]),
+        digest=digest,
         observation=observation,
         action=action,
         log_prob=found["log_prob"],
