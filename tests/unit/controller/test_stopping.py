@@ -243,3 +243,28 @@ def test_the_letters_of_these_tests_mean_what_they_say() -> None:
     assert fault_class(OUTCOMES["f"][1]) is FaultClass.CANDIDATE
     assert fault_class(OUTCOMES["e"][1]) is FaultClass.EVALUATOR
     assert fault_class(OUTCOMES["i"][1]) is FaultClass.INFRASTRUCTURE
+
+
+def with_wrong_plans(outcomes: str) -> StudyProgress:
+    """`f` is a trial whose plan was refused before anything ran."""
+    progress = after(outcomes)
+    refused = {"state": TrialState.FAILED, "reason": Reason.INVALID_PLAN}
+    finished = [
+        replace(trial, **refused) if trial.state is TrialState.FAILED else trial  # type: ignore[arg-type]
+        for trial in progress.finished
+    ]
+    return replace(progress, finished=finished)
+
+
+def test_a_wrong_plan_that_ran_nothing_is_no_sign_of_a_broken_study() -> None:
+    half = with_wrong_plans("fd" * 20)
+    assert reason(half, failure_rate=0.5, failure_window=10) is None
+    assert reason(after("fd" * 20), failure_rate=0.5, failure_window=10) is Reason.FAILURE_RATE
+    assert reason(with_wrong_plans("fffkfff"), no_improvement=1) is None
+    assert reason(with_wrong_plans("kfdf"), no_improvement=1) is Reason.NO_IMPROVEMENT
+
+
+def test_nothing_but_wrong_plans_ends_the_study() -> None:
+    assert reason(with_wrong_plans("dff"), consecutive_failures=3) is None
+    found = reason(with_wrong_plans("dfff"), consecutive_failures=3)
+    assert found is Reason.CONSECUTIVE_FAILURES
