@@ -48,7 +48,8 @@ def arl(tmp_path: Path) -> Iterator[Arl]:
 
 
 def proposer(name: str, server: VllmServer, **options: Any) -> dict[str, Any]:
-    endpoint = {"url": server.url, "model": NAME, "extra": {"seed": 7}}
+    # No seed: the CPU build of vLLM dies of a request that has one.
+    endpoint = {"url": server.url, "model": NAME}
     given = {
         "endpoints": [endpoint],
         "max_tokens": 500,
