@@ -97,6 +97,8 @@ class History:
     constraints: Sequence[Constraint] = ()
     metric_ranges: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     """What the evaluator declares: lowest and highest score of each metric."""
+    may_ask_models: bool = True
+    """False once a budget of the study leaves no room for a call of a language model."""
     brief: str = ""
     """The user's guidance for a language model (program.brief); trusted."""
     sources: Callable[[str], Mapping[str, str]] | None = None

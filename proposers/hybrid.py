@@ -97,7 +97,7 @@ class Hybrid:
         if count <= 0:
             return Proposals(items=(), state=state)
         self._chooser.begin(history, seed, book)
-        able = {place for place, arm in enumerate(book.arms) if arm.is_able}
+        able = {n for n, arm in enumerate(book.arms) if arm.is_able and self._may(history, n)}
         rested = {n for n in able if book.arms[n].rests_until <= history.next_number}
         batch = _Batch(history, seed, book, count, set(rested))
         self._serve(batch)
@@ -111,6 +111,9 @@ class Hybrid:
         for arm in self._arms:
             if isinstance(arm.proposer, Closable):
                 arm.proposer.close()
+
+    def _may(self, history: History, place: int) -> bool:
+        return history.may_ask_models or not self._arms[place].registered.asks_models
 
     def _serve(self, batch: _Batch) -> None:
         """Share out what nobody is to make yet, and ask. Models go first: what they are asked was
@@ -201,7 +204,7 @@ class Hybrid:
             elif batch.waits:
                 retry_after_s = min(wait_s for wait_s, _ in batch.waits)
                 waits_for = "; ".join(said for _, said in batch.waits)
-            elif not any(arm.is_done for arm in batch.state.arms):
+            elif all(arm.failures >= MOST_FAILURES for arm in batch.state.arms):
                 raise ProposerFailed(
                     "every arm failed: "
                     + "; ".join(

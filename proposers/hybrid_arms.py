@@ -72,6 +72,7 @@ def describe(own: Registered, options: Mapping[str, object]) -> Registered:
         exhausts=all(arm.exhausts for arm in arms),
         is_slow=any(arm.is_slow for arm in arms),
         asks_models=any(arm.asks_models for arm in arms),
+        spares_models=not all(arm.asks_models for arm in arms),
         writes_patches=any(arm.writes_patches for arm in arms),
         reads_scores=any(arm.reads_scores for arm in arms),
         reads_times=options.get("mode") == "bandit" and options.get("cost") != "trials",

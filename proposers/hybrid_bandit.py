@@ -22,7 +22,7 @@ from proposers.hybrid_state import HybridState
 
 WARM_UP: Final = 3
 """Trials that each arm has before any is preferred."""
-MEMORY_TRIALS: Final = 30.0
+MEMORY_TRIALS: Final = 15.0
 """After so many trials of the study a win weighs 1/e."""
 PRIOR_TRIALS: Final = 8.0
 """How many trials at the rate of all arms together are added to those of each."""

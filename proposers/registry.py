@@ -57,6 +57,8 @@ class Registered:
     asks_models: bool = False
     """Whether it asks a language model: its calls are priced, reserved and recorded, and it is
     told scores by the Ladder unless its options say otherwise."""
+    spares_models: bool = False
+    """Of one that asks models: whether it goes on without them when their budget is spent."""
     writes_patches: bool = False
     """Whether it changes program.mutable."""
     reads_scores: bool = False
@@ -227,8 +229,7 @@ def parts(name: str, options: Mapping[str, object]) -> tuple[Part, ...]:
 
 
 def describe(name: str, options: Mapping[str, object]) -> Registered:
-    """The facts of a proposer with these options, however wrong they are; of one with arms they
-    follow from those. Raises UnknownName."""
+    """Its facts, however wrong its options: of one with arms, theirs. Raises UnknownName."""
     registered = find_proposer(name)
     if not registered.has_arms:
         return registered
@@ -249,11 +250,11 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
             if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
                 why = f"{name} takes only {', '.join(model.model_fields)}"
             yield where, why
-    else:
-        if isinstance(read, HybridOptions):
-            from proposers import hybrid_arms
+        return
+    if isinstance(read, HybridOptions):
+        from proposers import hybrid_arms
 
-            yield from hybrid_arms.problems(read)
+        yield from hybrid_arms.problems(read)
 
 
 _OPTION_FAULTS: Final = {"missing": "it is needed", "extra_forbidden": "there is no such key"}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from controller.steps.context import Asked, StepContext
+from controller.steps.context import Asked, OutOfModelBudget, StepContext
 from controller.steps.sources import source_reader
 from evaluator.release import next_best, rounded
 from ledger import entries as e
@@ -27,14 +27,6 @@ class Answer:
     watermark: int
 
 
-class OutOfModelBudget(Exception):
-    """The next call could pass a limit of the study's model budget."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-
-
 def ask_proposer(ctx: StepContext, count: int) -> Answer | None:
     """What the proposer gives, recorded with all it took; None while it thinks or waits.
 
@@ -53,6 +45,8 @@ def ask_proposer(ctx: StepContext, count: int) -> Answer | None:
     if given is None:
         return None
     ctx.asked = None
+    if asked.spent is not None and not given.items and given.retry_after_s is None:
+        raise asked.spent
     _record(ctx, asked, given)
     return Answer(proposals=given, watermark=asked.watermark)
 
@@ -78,7 +72,13 @@ def _begin(ctx: StepContext, registered: Registered, count: int) -> Asked:
     )
     if registered.asks_models:
         asked.price = cast(PricedProposer, ctx.proposer).price(history, count=count)
-        _reserve(ctx, asked)
+        try:
+            _reserve(ctx, asked)
+        except OutOfModelBudget as spent:
+            if not registered.spares_models:
+                raise
+            asked.price, asked.may_call, asked.spent = Price(), True, spent
+            asked.history = replace(history, may_ask_models=False)
     return asked
 
 
@@ -126,7 +126,7 @@ def _call(ctx: StepContext, registered: Registered, asked: Asked) -> Proposals |
 
 def _record(ctx: StepContext, asked: Asked, given: Proposals) -> None:
     view, registered = ctx.view, _described(ctx)
-    if registered.asks_models:
+    if registered.asks_models and asked.spent is None:
         _settle(ctx, asked.history.next_number, asked.price, given.calls)
     if given.retry_after_s is not None:
         ctx.propose_at = ctx.clock.monotonic() + given.retry_after_s

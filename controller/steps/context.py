@@ -60,6 +60,14 @@ class Capacity:
         self.pool = self.pool.with_grant(trial.id, grant)
 
 
+class OutOfModelBudget(Exception):
+    """The next call could pass a limit of the study's model budget."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
 @dataclass(slots=True, kw_only=True)
 class Asked:
     """One call of the proposer under way."""
@@ -71,6 +79,8 @@ class Asked:
     may_call: bool
     """Whether what it reserves is committed."""
     is_called: bool = False
+    spent: OutOfModelBudget | None = None
+    """Why it is asked to do without models."""
     key: str = field(default_factory=lambda: secrets.token_hex(8))
     """Of the work beside the loop: another driver of this study has another one."""
 

@@ -7,8 +7,8 @@ from controller.decisions.budgets import may_admit
 from controller.decisions.slots import free_slots
 from controller.decisions.stopping import decide_stop
 from controller.spec.plan_section import plan_fault
-from controller.steps.asking import OutOfModelBudget, ask_proposer
-from controller.steps.context import StepContext
+from controller.steps.asking import ask_proposer
+from controller.steps.context import OutOfModelBudget, StepContext
 from controller.steps.ending import fail_study
 from controller.steps.progress import read_progress
 from controller.steps.sources import patched_source, source_of

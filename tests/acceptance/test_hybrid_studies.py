@@ -77,13 +77,15 @@ def best(trials: list[Trial]) -> float:
     return max(trial.value or 0.0 for trial in trials)
 
 
-def raises_rate(asked: m.Asked) -> m.Behaviour:
+def raises_rate(asked: m.Asked, **how: Any) -> m.Behaviour:
     """A model that goes on for long: each of its patches is another one."""
     source = asked.prompt.partition("## Current source")[2]
     rate = re.findall(r"^RATE=([0-9.]+)$", source, re.MULTILINE)[0]
     better = round(float(rate) + 0.01 + asked.number / 1000, 4)
     return m.says(
-        f"More.\n\nrate.sh\n<<<<<<< SEARCH\nRATE={rate}\n=======\nRATE={better}\n>>>>>>> REPLACE\n"
+        f"More.\n\nrate.sh\n<<<<<<< SEARCH\nRATE={rate}\n=======\n"
+        f"RATE={better}\n>>>>>>> REPLACE\n",
+        **how,
     )
 
 
@@ -210,3 +212,22 @@ def test_a_controller_that_is_killed_chooses_the_same_arms_afterwards(tmp_path: 
     assert problems(service) == []
     whole.close()
     service.close()
+
+
+def test_parameters_go_on_when_the_budget_of_tokens_leaves_no_room_for_a_model(
+    tmp_path: Path, service: Service, endpoint: m.ModelEndpoint
+) -> None:
+    endpoint.script = lambda asked: raises_rate(asked, tokens=(8_000, 900))
+    proposer = hybrid(endpoint.url, patience=1, failures=1)
+    proposer["options"]["arms"][1]["options"]["max_tokens"] = 1000
+    budget = {"trials": 10, "llm_tokens": 40_000}
+    study_id = mixed(service, tmp_path, proposer, budget=budget)
+    study = drive(service, study_id)
+    turns = arms(service, study_id)
+    line = line_of(service, study_id, Resource.LLM_TOKENS)
+    assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.BUDGET_TRIALS)
+    assert 1 <= turns.count("llm_diff") <= 4
+    assert turns[-4:] == ["random"] * 4
+    assert (line.reserved, line.overrun) == (0, 0)
+    assert line.spent == 8_900 * turns.count("llm_diff")
+    assert problems(service) == []
