@@ -67,7 +67,11 @@ def study_plan(spec: "StudySpec", params: Params) -> Plan | None:
     program, stated = spec.program, stated_axes(spec)
     if program.kind == "command" and not stated:
         return None
-    settings = {**program.options, **params}
+    settings = {
+        name: value
+        for name, value in {**program.options, **params}.items()
+        if _is_axis(spec, name, value)
+    }
     gpus = spec.resources.gpus
     return plan_of(spec.name, program.kind, stated, settings, inputs=program.data, gpus=gpus)
 
@@ -90,8 +94,18 @@ def searched_axes(spec: "StudySpec") -> dict[str, str]:
     kind = spec.program.kind
     if kind == "command" and not stated_axes(spec):
         return {}
-    axes = {axis_of(kind, name): name for name in spec.space}
-    return {axis: name for axis, name in axes.items() if axis}
+    return {axis_of(kind, name): name for name in spec.space if _is_axis(spec, name, None)}
+
+
+def _is_axis(spec: "StudySpec", name: str, value: object) -> bool:
+    """Whether an option or parameter is an axis. A command's own setting may have an axis's name
+    by chance, like an optimizer that is adamw or sgd: it is one if it knows a word of the axis."""
+    axis = axis_of(spec.program.kind, name)
+    if not axis or spec.program.kind != "command" or axis not in VALUES:
+        return bool(axis)
+    parameter = spec.space.get(name)
+    words = (value,) if parameter is None else getattr(parameter, "choices", ())
+    return any(isinstance(word, str) and word in VALUES[axis] for word in words)
 
 
 def plan_fault(spec: "StudySpec", params: Params) -> str:

@@ -48,13 +48,14 @@ DEFAULTS: Final[Mapping[str, Axes]] = {
     "reward_model": _EVERY,
     "rejection_sampling": {**_ACTORS, "group_size": 4},
     "grpo": {**_ACTORS, "group_size": 8, "correction": "tis"},
-    "ppo": {**_ACTORS, "group_size": 1, "correction": NONE},
+    "ppo": {**_ACTORS, "group_size": 1, "correction": NONE, "value_model": "shared"},
 }
 """What a kind is where nothing is said."""
 
 BY_INPUT: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "dpo": {"reference": ("reference", "copy")},
     "grpo": {"reward": ("reward", "learned")},
+    "ppo": {"reward": ("reward", "learned")},
     "rejection_sampling": {"reward": ("reward", "learned")},
 }
 """Axes that follow from an input that the study mounts, by its name."""
@@ -89,7 +90,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "reward": "reward",
         "reward_version": "reward_version",
     },
-    "ppo": _TRAINING,
+    "ppo": {**_TRAINING, "reward": "reward", "reward_version": "reward_version"},
     "command": {"num_generations": "group_size", "precision": "train_precision"},
 }
 """Settings of each kind's program that are axes: by the setting's name, the axis's."""
@@ -138,8 +139,9 @@ def plan_of(
     base = _kind_of(kind, stated)
     found: dict[str, object] = {**FIXED[base], **DEFAULTS[base]}
     found |= dict(axis for name, axis in BY_INPUT.get(kind, {}).items() if name in inputs)
-    if kind == "grpo" and str(settings.get("generation", "")).startswith("vllm"):
-        found["correction"] = "tis"
+    if kind == "command":
+        # What a program of your own does is yours to say.
+        found |= {"correction": NONE, "value_model": AUTO}
     found |= _set_axes(kind, stated, settings)
     for axis, value in stated.items():
         fixed = FIXED[base].get(axis, value)

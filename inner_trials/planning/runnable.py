@@ -50,6 +50,17 @@ RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "rollout_strategy": (AUTO, "group"),
         "reference": (AUTO, NONE, "copy", "adapter"),
     },
+    "ppo": {
+        **_TRAINING,
+        "train_precision": ("fp32", "bf16"),
+        "reward": ("verifier", "learned"),
+        "scorer": (AUTO, "reward_model"),
+        "sync": ("local",),
+        "rollout_precision": ("fp32", "bf16"),
+        "rollout_strategy": (AUTO, "group"),
+        "value_model": (AUTO, "shared"),
+        "reference": (AUTO, NONE, "copy", "adapter"),
+    },
 }
 """By kind and axis, the values that its program runs. An axis that is not named runs only as it
 is by default; a kind that is not named is not held to anything here."""

@@ -169,6 +169,15 @@ def test_a_searched_axis_is_checked_for_each_trial() -> None:
     assert document["rollout_precision"] == "bf16"
 
 
+def test_a_command_s_own_optimizer_is_not_taken_for_the_axis() -> None:
+    own = {"type": "categorical", "choices": ["adamw", "sgd"]}
+    given = spec({"stage": "sft"}, "command", space={"optimizer": own}, options={"sync": "often"})
+    assert plan_fault(given, {"lr": 0.5, "optimizer": "sgd"}) == ""
+    plan = study_plan(given, {"lr": 0.5, "optimizer": "sgd"})
+    assert plan is not None
+    assert (plan.optimizer, plan.sync) == ("none", "none")
+
+
 def test_editors_are_told_every_axis_and_its_words() -> None:
     definition: Any = json_schema()["$defs"]
     axes = definition["PlanSpec"]["properties"]
