@@ -232,7 +232,7 @@ class ProposerSpec(Strict):
     """What suggests the next trial."""
 
     name: NonEmpty = "random"
-    """grid, random, sobol, tpe, gp, cmaes or nsga2."""
+    """grid, random, sobol, tpe, gp, cmaes, nsga2, ppo, llm, llm_diff or hybrid."""
     options: dict[str, object] = Field(default_factory=dict)
 
 
