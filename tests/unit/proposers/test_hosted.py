@@ -19,8 +19,11 @@ from ledger.errors import ProposerFailed
 from ledger.records import Direction, Objective
 from ledger.search import Constraint, FinishedTrial, History, PendingTrial, Proposal, Proposals
 from ledger.states import Reason, TrialState
+from proposers.chat import Chat
+from proposers.chat_options import LLMOptions
 from proposers.host import ask
 from proposers.hosted import Hosted
+from proposers.llm import LLM
 from proposers.protocol import Closable
 from tests.hosted_proposers import (
     SPACE,
@@ -389,3 +392,14 @@ def test_what_that_raises_is_the_studys_failure(make: Make) -> None:
     with pytest.raises(ProposerFailed, match=r"^it raised KeyError: 'no such plan'$"):
         propose(proposer, history(1))
     assert not is_there(pid_of(proposer))
+
+
+def test_a_models_fallback_is_ended_with_it(make: Make) -> None:
+    fallback = make(Witness)
+    options = LLMOptions.model_validate(
+        {"endpoints": [{"url": "http://127.0.0.1:9", "model": "m"}]}
+    )
+    model = LLM(SPACE, options, Chat(options, lambda name: ""), fallback)
+    propose(fallback, history(1))
+    model.close()
+    assert is_gone_soon(pid_of(fallback))
