@@ -1,6 +1,5 @@
 """What `arl plan` says of the post-training system: axes, what they imply, memory, rollouts."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from controller.spec.files import resolve
 from controller.spec.plan_section import study_plan
 from controller.spec.space import baseline_params
 from controller.spec.study import StudySpec
-from inner_trials.models import ModelError, check_model
 from inner_trials.plan import Plan, PlanRefused, rollout_gpu_floor
 from inner_trials.planning.axes import AUTO, NONE, placement_of
 from inner_trials.planning.configuration import (
@@ -23,7 +21,8 @@ from inner_trials.planning.configuration import (
     vllm_environment,
 )
 from inner_trials.planning.implications import Implications, implications
-from inner_trials.planning.memory import Memory, ModelShape, Workload, estimate
+from inner_trials.planning.memory import Memory, Workload, estimate
+from inner_trials.planning.model_shape import read_shape
 from ledger.errors import InvalidInput
 from ledger.records import Json
 
@@ -124,29 +123,9 @@ def _memory(
         return None, "the study names no program.base"
     try:
         shape = read_shape(resolve(base, spec.program.base))
-    except (ModelError, OSError, ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         return None, f"program.base cannot be read: {error}"
     return estimate(plan, shape, _workload(settings)), ""
-
-
-def read_shape(directory: Path) -> ModelShape:
-    """From a model's config.json and the headers of its weights.
-
-    Raises ModelError, OSError, ValueError, KeyError, TypeError: it is none, or says too little.
-    """
-    parameters = check_model(directory).parameters
-    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
-    return ModelShape(
-        parameters=parameters,
-        num_hidden_layers=int(config["num_hidden_layers"]),
-        hidden_size=hidden,
-        intermediate_size=int(config.get("intermediate_size") or 4 * hidden),
-        num_attention_heads=heads,
-        num_key_value_heads=int(config.get("num_key_value_heads") or heads),
-        head_dim=int(config.get("head_dim") or hidden // heads),
-        vocab_size=int(config["vocab_size"]),
-    )
 
 
 def _workload(settings: Mapping[str, object]) -> Workload:

@@ -1,12 +1,15 @@
 """What a plan implies, and how much memory it takes, against numbers worked out by hand."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from inner_trials.plan import Plan
 from inner_trials.planning.implications import Implications, implications
 from inner_trials.planning.memory import BYTES, ModelShape, Workload, estimate, kv_bytes
+from inner_trials.planning.model_shape import read_shape
 from tests.unit.inner_trials import plan_examples as e
 
 GIB = 2**30
@@ -161,3 +164,43 @@ def test_a_separate_critic_costs_as_much_as_the_policy() -> None:
     assert found.value_model == 16 * SEVEN_B.parameters
     assert estimate(replace(full, value_model="shared"), SEVEN_B, WORK).value_model == 0
     assert found.trainer > 200 * GIB
+
+
+def write_model(directory: Path, config: object, header: bytes) -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(config))
+    size = len(header).to_bytes(8, "little")
+    (directory / "model.safetensors").write_bytes(size + header + b"\0" * 8)
+    return directory
+
+
+CONFIG = {"num_attention_heads": 4, "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 19}
+HEADER = json.dumps({"__metadata__": {}, "a": {"shape": [3, 5]}, "b": {"shape": []}}).encode()
+
+
+def test_a_model_s_shape_is_read_from_its_files(tmp_path: Path) -> None:
+    shape = read_shape(write_model(tmp_path / "m", CONFIG, HEADER))
+    assert (shape.parameters, shape.head_dim, shape.num_key_value_heads) == (16, 16, 4)
+    assert (shape.intermediate_size, shape.vocab_size) == (256, 19)
+    grouped = read_shape(write_model(tmp_path / "m", {**CONFIG, "num_key_value_heads": 2}, HEADER))
+    assert grouped.num_key_value_heads == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "header", "said"),
+    [
+        ({**CONFIG, "num_attention_heads": 0}, HEADER, "no model's directory"),
+        ({"hidden_size": 64}, HEADER, "does not say 'num_attention_heads'"),
+        ([], HEADER, "no model's directory"),
+        (CONFIG, b"{", "Expecting property name"),
+        (CONFIG, b"[]", "no model's directory"),
+        (CONFIG, b'{"a": {}}', "does not say 'shape'"),
+    ],
+)
+def test_what_is_no_model_is_said_in_a_line(
+    tmp_path: Path, config: object, header: bytes, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_shape(write_model(tmp_path / "m", config, header))
+    with pytest.raises(ValueError, match=r"No such file or directory: config\.json"):
+        read_shape(tmp_path)
