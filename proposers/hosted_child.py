@@ -10,6 +10,7 @@ import faulthandler
 import fcntl
 import os
 import select
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -123,6 +124,8 @@ def _answer(proposer: Proposer, known: _Known, call: Call, space: SearchSpace) -
 def _end_with_the_other_end(lifeline: int) -> None:
     """SIGIO ends a process that does not handle it. A pipe that nobody writes to has news only
     when it is closed."""
+    signal.signal(signal.SIGIO, signal.SIG_DFL)  # whatever the worker does with it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)

@@ -337,7 +337,9 @@ def test_one_that_is_dropped_leaves_no_process() -> None:
 
 
 PARENT = """
-import sys, threading, time
+import signal, sys, threading, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
 from tests.hosted_proposers import *
 from tests.unit.proposers.test_hosted import history, propose
 proposer = hosted(does, sys.argv[1], float(sys.argv[2]))
