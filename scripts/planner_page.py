@@ -34,8 +34,8 @@ rollout_gpu_floor(64, 8, 2048, 10_000, 20)  # 6
 **In a study.** `program.plan` states axes; what is left out follows from `program.kind`, from the program's own settings (the last table) and from other axes. A plan
 that contradicts the kind or a setting is refused, and so is what the kind's built-in program would leave undone; with `kind: command` any valid plan will do, and the
 program finds it whole under `plan` in params.json. The whole plan is stored with the study. A parameter of the space that is an axis, or a setting that is one, is
-checked for each proposal: `grid`, `random` and Optuna's samplers propose no wrong plan, any other proposer's wrong plan becomes a trial that failed as
-`invalid_plan`: it ran nothing, is not taken from `budget.trials`, and its reason is in what the proposer is told next. Ten in a row end the study
+checked for each proposal. A proposer is told which points are valid and proposes no other; what comes wrong all the same, from a language model say, becomes a trial
+that failed as `invalid_plan`: it ran nothing, is not taken from `budget.trials`, and its reason is in what the proposer is told next. Ten in a row end the study
 (`stop.consecutive_failures`).
 
 **Rollout sizing.** One update needs `prompts x group_size x average_tokens` tokens; a GPU makes `tokens_per_second x window` of them. The least number of GPUs is the
