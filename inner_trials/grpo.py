@@ -81,8 +81,12 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
         # TRL loads it from the base's files, without an adapter that was merged into the base.
         trainer.ref_model.load_state_dict(trainer.model.state_dict())
     events.watch(trainer, writer)
-    if job.heldout:
-        add_heldout(job, trainer, events, judge, scorer)
+    heldout = online.heldout_watch(
+        job, tokenizer, judge, scorer, lambda: events.latest("train/reward").get("train/reward")
+    )
+    if heldout is not None:
+        events.watch_heldout(heldout)
+        trainer.add_callback(heldout)
     return trainer
 
 
@@ -90,25 +94,6 @@ def reward_functions(job: Job, judge: Judge, scorer: Any) -> list[RewardFunction
     if scorer is not None:
         return [learned_reward(scorer, judge)]
     return verifier_rewards(judge, job.prompts, with_format=job.settings.format_weight > 0)
-
-
-def add_heldout(job: Job, trainer: Any, events: Any, judge: Judge, scorer: Any) -> None:
-    from inner_trials.heldout import HeldOut
-
-    _, encoded = online.encode(job, job.heldout, trainer.processing_class)
-    kept = online.fitting(job, "heldout", encoded)
-    watch = HeldOut(
-        [job.heldout[index] for index in kept],
-        [encoded[index] for index in kept],
-        judge,
-        trainer.processing_class,
-        proxy=lambda: events.latest("train/reward").get("train/reward"),
-        score=None if scorer is None else scorer.score,
-        max_new_tokens=job.settings.max_completion_length,
-        every=job.settings.guard_every,
-    )
-    events.watch_heldout(watch)
-    trainer.add_callback(watch)
 
 
 if __name__ == "__main__":

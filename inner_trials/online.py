@@ -6,7 +6,7 @@ A program extends OnlineSettings and gets its Job from `prepare`, with the stand
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -211,3 +211,26 @@ def sampling_record(settings: OnlineSettings, stop_ids: list[int]) -> dict[str, 
         "max_completion_length": settings.max_completion_length,
         "stop_token_ids": stop_ids,
     }
+
+
+def heldout_watch(
+    job: Job[S], tokenizer: Any, judge: Judge, scorer: Any, proxy: Callable[[], float | None]
+) -> Any:
+    """The guard on the input `heldout`; None where the study mounts none. `proxy` is the latest
+    training reward, `scorer` the reward model, if there is one."""
+    from inner_trials.heldout import HeldOut
+
+    if not job.heldout:
+        return None
+    _, encoded = encode(job, job.heldout, tokenizer)
+    kept = fitting(job, "heldout", encoded)
+    return HeldOut(
+        [job.heldout[index] for index in kept],
+        [encoded[index] for index in kept],
+        judge,
+        tokenizer,
+        proxy=proxy,
+        score=None if scorer is None else scorer.score,
+        max_new_tokens=job.settings.max_completion_length,
+        every=job.settings.guard_every,
+    )

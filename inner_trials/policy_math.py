@@ -102,3 +102,37 @@ def sampler_weights(
     if how == "tis":
         return torch.clamp(weights, max=maximum)
     return weights if how == "importance_sampling" else weights * (weights <= maximum)
+
+
+def gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float, decay: float
+) -> tuple[Tensor, Tensor]:
+    """Advantages and returns of completions that end with their last token (generalized
+    advantage estimation, Schulman et al. 2016, equation 16; `decay` is its lambda)."""
+    advantages = torch.zeros_like(rewards)
+    after = torch.zeros_like(rewards[:, 0])
+    value_after = torch.zeros_like(after)
+    for at in reversed(range(rewards.shape[1])):
+        alive = mask[:, at]
+        delta = rewards[:, at] + gamma * value_after - values[:, at]
+        after = (delta + gamma * decay * after) * alive
+        value_after = values[:, at] * alive
+        advantages[:, at] = after
+    return advantages, (advantages + values) * mask
+
+
+def whitened(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean 0 and standard deviation 1 over the tokens that count."""
+    kept = values[mask.bool()]
+    spread = kept.std() if kept.numel() > 1 else torch.zeros_like(kept.sum())
+    return (values - kept.mean()) / (spread + 1e-8) * mask
+
+
+def value_losses(values: Tensor, old: Tensor, returns: Tensor, clip: float | None) -> Tensor:
+    """Squared errors; with `clip` the larger of that and of a value that stays so near the old
+    one (the reference implementation of Schulman et al. 2017)."""
+    errors = (values - returns).square()
+    if clip is None:
+        return errors
+    near = old + torch.clamp(values - old, -clip, clip)
+    return torch.maximum(errors, (near - returns).square())

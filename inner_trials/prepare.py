@@ -27,6 +27,7 @@ READERS: Final[Mapping[str, Callable[[Path], object]]] = {
     "sft": data.read_examples,
     "dpo": pairs.read_pairs,
     "grpo": prompts.read_prompts,
+    "ppo": prompts.read_prompts,
     "reward_model": pairs.read_pairs,
     "rejection_sampling": prompts.read_prompts,
 }

@@ -244,16 +244,23 @@ def fit(trainer: Any, events: "TrialEvents") -> None:
 
 
 def save(trainer: Any, settings: TrainingSettings, base: Path, directory: Path) -> None:
-    """Write a model's directory: plain weights, an adapter merged into them, with config,
-    tokenizer and pins. The trainer's own files go."""
+    """`save_model` of a trainer's model. The trainer's own files go."""
     model = trainer.accelerator.unwrap_model(trainer.model)
+    save_model(model, trainer.processing_class, settings, base, directory)
+    shutil.rmtree(trainer.args.output_dir, ignore_errors=True)
+
+
+def save_model(
+    model: Any, tokenizer: Any, settings: TrainingSettings, base: Path, directory: Path
+) -> None:
+    """Write a model's directory: plain weights, an adapter merged into them, with config,
+    tokenizer and pins."""
     if settings.parameterization != "full":
         if settings.keep_adapter:
             adapters.save_adapter(model, base, directory / "adapter")
         model = adapters.merged(model, settings)
     model.save_pretrained(directory)
-    trainer.processing_class.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
     pins.write_pins(directory)
     for path in directory.rglob("*.safetensors"):
         path.chmod(0o644)  # written for the owner alone, but the evaluator may be another user
-    shutil.rmtree(trainer.args.output_dir, ignore_errors=True)

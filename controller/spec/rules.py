@@ -12,7 +12,7 @@ from controller.spec.space import search_space
 from controller.spec.space_rules import SPACE_RULES, broken_conditions
 from controller.spec.study import BASELINES_NEEDED, StudySpec
 from controller.spec.target_rules import TARGET_RULES
-from controller.spec.translation import LATER_VALUES, NOT_YET, suggestion
+from controller.spec.translation import suggestion
 from proposers.fallback import fallback_problem
 from proposers.grid import continuous
 from proposers.hybrid_options import Part
@@ -43,11 +43,10 @@ def broken_rules(spec: StudySpec, readable: Collection[str]) -> Iterator[Problem
 def _proposer(spec: StudySpec) -> Iterator[Problem]:
     name = spec.proposer.name
     if name not in PROPOSERS:
-        later = name in LATER_VALUES.get(("proposer", "name"), ())
-        near = None if later else suggestion(name, list(PROPOSERS))
+        near = suggestion(name, list(PROPOSERS))
         yield Problem(
             "proposer.name",
-            NOT_YET if later else "there is no such proposer",
+            "there is no such proposer",
             f"write {near} instead" if near else f"write one of {known()}",
             shown(name),
         )

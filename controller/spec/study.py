@@ -71,8 +71,8 @@ class ConstraintSpec(Strict):
 class ProgramSpec(Strict):
     """What one trial runs."""
 
-    kind: Literal["sft", "dpo", "grpo", "reward_model", "rejection_sampling", "command"]
-    """sft: supervised fine-tuning; dpo: preference optimisation on pairs; grpo: reinforcement
+    kind: Literal["sft", "dpo", "grpo", "ppo", "reward_model", "rejection_sampling", "command"]
+    """sft: supervised fine-tuning; dpo: preference optimisation on pairs; grpo, ppo: reinforcement
     learning with a verifier or a reward model; reward_model: learns to rank pairs;
     rejection_sampling: the best of N sampled answers, then sft on them; command: your own
     program."""

@@ -58,11 +58,6 @@ LATER_KEYS: Final = frozenset(
 )
 """Keys of the design that a later version reads."""
 
-LATER_VALUES: Final[Mapping[Location, frozenset[str]]] = {
-    ("program", "kind"): frozenset({"dpo", "grpo", "ppo", "reward_model", "rejection_sampling"}),
-}
-"""Names of the design that a later version knows."""
-
 NOT_YET: Final = "it is not available in this version"
 
 
@@ -171,8 +166,6 @@ def _unknown_value(
         location, value = (*location, "type"), context["tag"]
     expected = str(context.get("expected") or context.get("expected_tags"))
     known = [word.strip(" '") for word in expected.replace(" or ", ",").split(",")]
-    if isinstance(value, str) and value in LATER_VALUES.get(location, ()):
-        return Problem(path(*location), NOT_YET, _one_of(known), shown(value))
     near = suggestion(str(value), known)
     remedy = f"write {near} instead" if near else _one_of(known)
     return Problem(path(*location), f"no such {what}", remedy, shown(value))
