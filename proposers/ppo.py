@@ -31,7 +31,7 @@ from proposers.ppo_seen import STUDY, Seen, look
 from proposers.ppo_space import Array, UnitCube
 from proposers.ppo_state import SHIPPED as SHIPPED_PATH
 from proposers.ppo_state import Kept, read, read_weights, write
-from proposers.random_search import fresh_points
+from proposers.random_search import anything, fresh_points
 from proposers.search_space import SearchSpace, cardinality
 
 REDRAWS: Final = 8
@@ -63,7 +63,7 @@ class PpoSearch:
         self,
         search_space: SearchSpace,
         options: PpoOptions,
-        is_valid: Callable[[Params], bool] = lambda params: True,
+        is_valid: Callable[[Params], bool] = anything,
     ) -> None:
         self._space = search_space
         self._options = options
@@ -146,7 +146,7 @@ class PpoSearch:
             params = self._drawn(call, seen, rng)
             if params is not None:
                 return params
-        for params in fresh_points(self._space, self._size, rng):
+        for params in fresh_points(self._space, self._size, rng, self._is_valid):
             if call.is_new(params):
                 vector = self._cube.encode(params)
                 if vector is not None:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from proposers.ppo_density import likely
 from proposers.ppo_memory import Told
 from proposers.ppo_model import Hints, Model, search
 from proposers.ppo_seen import STUDY, Seen, proposal_numbers
@@ -20,6 +21,7 @@ Observation: TypeAlias = NDArray[np.float32]
 
 DIRECTIONS: Final = (
     "expected",  # where the model expects the largest improvement
+    "likely",  # where good trials are denser than others, coordinate by coordinate
     "lowest",  # where it foretells the lowest value
     "smoothed",  # the trial that is best once noise is taken out
     "centroid",  # the middle of the best quarter
@@ -67,7 +69,9 @@ def observe(
     unseen = _unseen(cube, told, waiting, rng)
     model = None if seen.model is None else seen.model.expecting(waiting)
     hints = None if model is None else search(model, cube, told, rng)
-    columns = _points(cube, seen, model, hints, unseen, rng)
+    columns = _points(seen, model, hints, unseen, rng)
+    dense = likely(cube, told, seen.memory.scored, rng)
+    columns["likely"] = unseen if dense is None else dense
     table = np.zeros((cube.width, len(COLUMNS)))
     for place, name in enumerate(COLUMNS):
         if name in columns:
@@ -122,7 +126,6 @@ def _unseen(cube: UnitCube, told: Told, pending: Array, rng: np.random.Generator
 
 
 def _points(
-    cube: UnitCube,
     seen: Seen,
     model: Model | None,
     hints: Hints | None,

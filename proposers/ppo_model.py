@@ -19,7 +19,7 @@ LENGTHS: Final = (0.2, 0.45, 1.0)
 """In units of the cube's diagonal."""
 SHARES: Final = (0.0, 0.8)
 """How much of the variance is a sum of functions of one coordinate each."""
-NOISES: Final = (1e-4, 1e-2, 1e-1)
+NOISES: Final = (1e-4, 1e-2, 1e-1, 0.5)
 """Variance of the noise over that of the signal."""
 _CHOICE_WEIGHT: Final = 0.5
 """Two points that differ in a choice are as far apart as numbers 0.7 of their range apart."""

@@ -15,7 +15,7 @@ class PpoOptions(HostedOptions):
     """Trials that end between two updates of the policy."""
     epochs: int = Field(default=4, ge=1, le=100)
     """Gradient steps of one update; it ends early when the policy has moved far enough."""
-    learning_rate: float = Field(default=3e-4, gt=0, le=0.1, strict=False)
+    learning_rate: float = Field(default=5e-5, gt=0, le=0.1, strict=False)
     clip_range: float = Field(default=0.2, gt=0, lt=1, strict=False)
     """How far an update may move the probability of what was proposed, as a share."""
     entropy_coefficient: float = Field(default=0.0, ge=0, le=1, strict=False)

@@ -23,9 +23,11 @@ NARROWEST: Final = -3.0
 WIDEST: Final = 1.2
 """Bounds on the logarithm of a standard deviation over the coordinate's scale."""
 START_WIDTH: Final = -1.0
-START_TRUST: Final = 0.9
-"""What a network that has learned nothing makes of the direction `expected`: it is an evolution
-strategy around the best point that moves towards where the model expects most."""
+START_TRUST: Final = 0.95
+"""How far towards a hint a network goes that has learned nothing."""
+START_MODEL: Final = 0.5
+"""How often that is the hint of the smooth model."""
+_STEEP: Final = 4.0
 _COUNTS: Final = COLUMNS.index("counts")
 _EXISTS: Final = COLUMNS.index("exists")
 _SCALE: Final = COLUMNS.index("scale")
@@ -53,8 +55,21 @@ class SharedNetwork(nn.Module):  # type: ignore[misc]  # torch's types are not f
             nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)
         with torch.no_grad():
-            self.head.bias[DIRECTIONS.index("expected")] = START_TRUST
-            self.head.bias[-1] = START_WIDTH
+            self._start()
+
+    def _start(self) -> None:
+        """Before it learns anything the network is a strategy that moves to where the model or,
+        less often, the density points: one unit of each layer passes on the study's draw."""
+        draw = len(COLUMNS) - 1 + STUDY.index("draw")
+        self.row.weight[0].zero_()
+        self.row.weight[0, draw], self.row.bias[0] = _STEEP, _STEEP * (1.0 - 2.0 * START_MODEL)
+        self.joined.weight[0].zero_()
+        self.joined.weight[0, 0] = _STEEP
+        for name, sign in (("expected", -1.0), ("likely", 1.0)):
+            place = DIRECTIONS.index(name)
+            self.head.weight[place, 0] = sign * START_TRUST / 2
+            self.head.bias[place] = START_TRUST / 2
+        self.head.bias[-1] = START_WIDTH
 
     def forward(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Means, log standard deviations and which coordinates count, each (batch, width); and

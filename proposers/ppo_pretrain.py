@@ -36,7 +36,7 @@ from proposers.ppo_state import SHIPPED, read_weights, write_weights
 STUDIES_AT_ONCE: Final = 64
 STEPS: Final = 32
 """Trials of each study between two updates."""
-GAMMA: Final = 0.8
+GAMMA: Final = 0.5
 """A trial that only prepares the next few is worth something, too."""
 SETTINGS: Final = {
     "n_steps": STEPS,
@@ -44,10 +44,10 @@ SETTINGS: Final = {
     "n_epochs": 4,
     "gamma": GAMMA,
     "gae_lambda": 0.9,
-    "target_kl": 0.03,
+    "target_kl": 0.02,
     "vf_coef": 0.5,
 }
-LEARNING_RATE: Final = 1e-4
+LEARNING_RATE: Final = 2e-4
 RECORDED_SHARE: Final = 0.5
 VALUE_ROUNDS: Final = 6
 VALUE_PENALTY: Final = 10.0
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m proposers.ppo_pretrain")
     parser.add_argument("--out", type=Path, required=True, help="file to write (.safetensors)")
-    parser.add_argument("--trials", type=int, default=120_000, help="trials to learn from")
+    parser.add_argument("--trials", type=int, default=49_152, help="trials to learn from")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", default="none", help="shipped, none or a file to go on from")
     parser.add_argument("--studies", type=Path, nargs="*", default=[], help="exports (json)")

@@ -98,7 +98,7 @@ def _ppo(setup: Setup) -> Proposer:
     _check_modules("ppo")
     from proposers.ppo import PpoSearch
 
-    return PpoSearch(setup.space, cast(PpoOptions, setup.options))
+    return PpoSearch(setup.space, cast(PpoOptions, setup.options), setup.is_valid)
 
 
 def _check_modules(name: str) -> None:
