@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
-from controller.steps.attempt_specs import SOURCE_INPUT, program_of
+from controller.steps.attempt_specs import SOURCE_INPUT, program_of, train_document
 from evaluator.bundle import Bundle, load_bundle
 from evaluator.statistics import pooled_sd, student_t_ppf
 from inner_trials import contract
@@ -120,15 +120,7 @@ def _train_step(recipe: Recipe) -> dict[str, Json]:
     inputs = {name: recipe.place(f"inputs/{name}", tree) for name, tree in trees.items()}
     resources = spec.resources
     step = _step(program_of(spec), inputs, resources.wall_time_s, resources.cpus)
-    options: Mapping[str, object] = spec.program.options
-    step["document"] = {
-        "format": contract.FORMAT,
-        "trial": trial.id,
-        "kind": spec.program.kind,
-        "parameters": dict(candidate.params),
-        "seed": trial.seed,
-        "options": dict(options),  # type: ignore[arg-type]  # validated as JSON on reading
-    }
+    step["document"] = train_document(spec, candidate.params, trial_id=trial.id, seed=trial.seed)
     return step
 
 

@@ -12,7 +12,7 @@ from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
 from inner_trials import contract
 from ledger.artifacts import ArtifactStore
-from ledger.records import AttemptKind, Json
+from ledger.records import AttemptKind, Json, Params
 from targets.protocol import AttemptSpec, Limits, Program
 
 CODE_INPUT: Final = "code"
@@ -33,7 +33,7 @@ def train_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> Atte
         kind=AttemptKind.TRAIN,
         program=program_of(ctx.view.spec),
         inputs=inputs,
-        document=_document(ctx, attempt, trial),
+        document=train_document(ctx.view.spec, trial.params, trial_id=trial.id, seed=trial.seed),
         limits=_limits(ctx, attempt, trial),
         egress=ctx.view.spec.target.egress,
         options=_target_options(ctx, attempt),
@@ -172,16 +172,20 @@ def store_own_code(store: ArtifactStore) -> str:
     return store.put_tree(package.parent, files)
 
 
-def _document(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial) -> dict[str, Json]:
-    study = ctx.view.spec
+def train_document(
+    study: StudySpec, params: Params, *, trial_id: str, seed: int
+) -> dict[str, Json]:
+    """What the program of a trial reads as params.json: its options with what the plan says to
+    them, and the whole plan."""
+    options = {**planned_settings(study), **study.program.options}
     return {
         "format": contract.FORMAT,
-        "trial": trial.id,
+        "trial": trial_id,
         "kind": study.program.kind,
-        "parameters": dict(trial.params),
-        "seed": trial.seed,
-        "options": {**planned_settings(study), **study.program.options},  # type: ignore[dict-item]  # validated as JSON on reading
-        "plan": plan_document(study, trial.params),
+        "parameters": dict(params),
+        "seed": seed,
+        "options": options,  # type: ignore[dict-item]  # validated as JSON on reading
+        "plan": plan_document(study, params),
     }
 
 

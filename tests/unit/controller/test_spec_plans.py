@@ -14,6 +14,7 @@ from controller.spec.plan_section import (
     whole_plan,
 )
 from controller.spec.study import StudySpec
+from controller.steps.attempt_specs import train_document
 from inner_trials.plan import AXES, validate
 
 LORA = {"parameterization": {"type": "categorical", "choices": ["full", "lora"]}}
@@ -184,3 +185,15 @@ def test_editors_are_told_every_axis_and_its_words() -> None:
     assert sorted(axes) == sorted(AXES)
     assert axes["trainer"]["anyOf"][0]["enum"] == ["single", "fsdp2", "zero3", "megatron"]
     assert all(axis["description"] for axis in axes.values())
+
+
+def test_a_program_is_told_the_plan_in_its_own_words() -> None:
+    given = spec({"parameterization": "lora"}, options={"max_steps": 5})
+    document = train_document(given, {"lr": 0.5}, trial_id="t", seed=7)
+    assert document["options"] == {"parameterization": "lora", "max_steps": 5}
+    assert document["parameters"] == {"lr": 0.5}
+    plan = document["plan"]
+    assert isinstance(plan, dict)
+    assert plan["parameterization"] == "lora"
+    bare = train_document(spec(kind="command"), {}, trial_id="t", seed=7)
+    assert (bare["options"], bare["plan"]) == ({}, None)
