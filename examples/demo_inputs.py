@@ -24,7 +24,16 @@ SFT: Final[Mapping[str, object]] = {
     "max_length": 64,
 }
 """Of the base: it half knows the task afterwards."""
-REWARD: Final[Mapping[str, object]] = {**SFT, "learning_rate": 1e-3, "max_steps": 150}
+REWARD: Final[Mapping[str, object]] = {
+    **SFT,
+    "max_steps": 250,
+    "lr_scheduler_type": "cosine",
+    "report_every": 50,
+}
+OWN_MISTAKES: Final = (
+    ("data/train.jsonl", "pairs/train.jsonl"),
+    ("data/heldout.jsonl", "pairs/heldout.jsonl"),
+)
 LEFT_OUT_SHARE: Final = 0.3
 
 
@@ -53,6 +62,14 @@ def write_evaluator(directory: Path, program: str) -> None:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+
+
+def write_own_mistakes(directory: Path, *files: tuple[str, str]) -> None:
+    """Pairs of right answers against the taught base's own wrong ones, in place of the corrupted
+    ones; each of `files` is rows and pairs, below the directory."""
+    for rows, pairs in files:
+        paths = [str((directory / name).resolve()) for name in ("base", rows, pairs)]
+        subprocess.run([sys.executable, "-m", "examples.own_mistakes", *paths], check=True)
 
 
 def copy_evaluator(of: Path, to: Path, program: str) -> None:

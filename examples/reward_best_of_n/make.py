@@ -18,8 +18,13 @@ def write_study(directory: Path) -> None:
 
 
 def teach(directory: Path) -> None:
-    """The base first, then a reward model on top of it."""
+    """The base first, then pairs of its own mistakes, and a reward model that knows them."""
     demo_inputs.teach(directory)
+    splits = [
+        (f"evaluator/{name}.jsonl", f"reward_evaluator/{name}.jsonl")
+        for name in ("search", "holdout")
+    ]
+    demo_inputs.write_own_mistakes(directory, *demo_inputs.OWN_MISTAKES, *splits)
     demo_inputs.teach(
         directory,
         program="reward_model",

@@ -112,7 +112,7 @@ def code(directory: Path) -> Path:
 def train(directory: Path, task: Path, *, status: int = 0, **settings: object) -> Trial:
     """Run one attempt to its end and check its exit status."""
     trial, process = start(directory, task, **settings)  # type: ignore[arg-type]
-    log, _ = process.communicate(timeout=120)
+    log, _ = process.communicate(timeout=280)
     assert process.returncode == status, log
     return trial
 

@@ -100,7 +100,7 @@ def test_a_small_search_of_it_finds_something_better_than_its_baseline(
     with arl.start("run", str(study), OMP_NUM_THREADS="1") as process:
         out, err = process.communicate(timeout=1500)
     assert process.returncode == 0, f"{out}\n{err}"
-    trials = arl.ok("export", "last", "--format", "json").json()["trials"]
+    trials = arl.ok("export", "last", "--format", "json").json()
     scores = {"baseline": [], "search": []}
     for trial in trials:
         if trial["kind"] in scores and trial["value"] is not None:

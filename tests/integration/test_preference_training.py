@@ -165,7 +165,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_status_of_its_own(
         warmup_steps=0,
         report_every=1,
     )
-    log, _ = process.communicate(timeout=120)
+    log, _ = process.communicate(timeout=280)
     assert process.returncode == contract.EXIT_NOT_FINITE, log
     assert f"{program}: train/loss is nan at step" in log
     assert "Traceback" not in log
