@@ -127,22 +127,18 @@ def load_live(
     `with_times`, what its attempts took.
     """
     run = session.connection.execute
-    row = run(select(STUDIES).where(STUDIES.c.id == study_id)).first()
-    if row is None:
-        raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
+    study = _study(session, study_id)
     trials = [trial_from(r) for r in run(_tracked_trials(study_id))]
     ids = [trial.id for trial in trials]
     live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
     attempts = _attempts(session, study_id, live_ids)
     live_attempts = [a for a in attempts if a.state not in ATTEMPT_TERMINAL]
-    finished, proposed, search_count = _history(
-        session, study_id, with_scores=with_scores, with_times=with_times
-    )
+    history = _history(session, study_id, with_scores=with_scores, with_times=with_times)
+    finished, proposed, search_count = history
     next_number, next_finish = _next_numbers(session, study_id)
-    families = select(FAMILIES).where(FAMILIES.c.study_id == study_id)
     batches = _batches(session, [a.id for a in live_attempts])
     return LiveState(
-        study=study_from(row),
+        study=study,
         budgets=load_budgets(session, study_id),
         trials=[t for t in trials if t.id in live_ids],
         baselines=[t for t in trials if t.kind is TrialKind.BASELINE],
@@ -160,11 +156,23 @@ def load_live(
         next_finish_seq=next_finish,
         value_batches={attempt_id: found[0] for attempt_id, found in batches.items()},
         value_counts={attempt_id: found[1] for attempt_id, found in batches.items()},
-        families=[family_from(r) for r in run(families.order_by(FAMILIES.c.number))],
+        families=_families(session, study_id),
         proposer_state=run(select(STATES.c.state).where(STATES.c.study_id == study_id)).scalar(),
         commands=pending_commands(session, study_id),
         curves=load_curves(session, study_id, curve_metric, points) if curve_metric else {},
     )
+
+
+def _study(session: ReadSession, study_id: str) -> Study:
+    row = session.connection.execute(select(STUDIES).where(STUDIES.c.id == study_id)).first()
+    if row is None:
+        raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
+    return study_from(row)
+
+
+def _families(session: ReadSession, study_id: str) -> list[Family]:
+    query = select(FAMILIES).where(FAMILIES.c.study_id == study_id).order_by(FAMILIES.c.number)
+    return [family_from(row) for row in session.connection.execute(query)]
 
 
 def _tracked_trials(study_id: str) -> Select[tuple[object, ...]]:

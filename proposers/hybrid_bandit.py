@@ -1,11 +1,11 @@
-"""Spending trials where the wins per cost are: Thompson sampling of each arm's rate of wins.
+"""Spending trials where the wins per cost are: an arm is drawn the oftener the more it wins.
 
-A win is a trial that beats the best before it by more than the noise floor. It counts between 0
-and 1, by its size: half where it is as large as the study's wins are on the mean, so that neither
-one lucky leap nor steps too small to matter decide. What is older counts less, so the choice
-follows when another arm becomes the better one. An arm's rate is drawn from a Gamma distribution
-(the conjugate one of a rate) whose prior is the rate of all arms together; the arm that comes out
-first, per cost, makes the proposal.
+A win is a trial that beats the best before it. It counts between 0 and 1, by its size: half at
+the noise floor plus the study's mean win, so that neither one lucky leap nor steps too small to
+matter decide. What is older counts less, so the choice follows when another arm becomes the
+better one. Wins are rare, so an arm's rate starts from that of all arms together, and less where
+fewer of its values are among the best; that difference fades as the study stalls, since good
+values that bring no win any more are worth nothing.
 """
 
 import math
@@ -24,13 +24,18 @@ WARM_UP: Final = 3
 """Trials that each arm has before any is preferred."""
 MEMORY_TRIALS: Final = 15.0
 """After so many trials of the study a win weighs 1/e."""
+STALLED_SHARE: Final = 0.05
+"""A study that gained less than this share of all its gains lately is about to stall."""
 PRIOR_TRIALS: Final = 8.0
 """How many trials at the rate of all arms together are added to those of each."""
 EXPLORED: Final = 0.02
 """The share of choices that are left to chance."""
 TOP_SHARE: Final = 0.25
-LEAST_QUALITY: Final = 0.15
-SHARPNESS: Final = 2.0
+"""What is called the best of all values."""
+LEAST_QUALITY: Final = 0.1
+"""Of an arm whose values are never among them, against the one whose values most often are."""
+SHARPNESS: Final = 2.5
+"""An arm that is expected to win twice as often is drawn 2 ** SHARPNESS times as often."""
 LEAST_COST: Final = 0.1
 """Of the mean of all arms: an arm whose trials all fail at once is not for free."""
 
@@ -92,26 +97,40 @@ def win_rates(
     outcomes: Sequence[Sequence[Outcome]], gains: Sequence[float], noise: float
 ) -> list[float]:
     """The wins per trial that are expected of each arm, relative to each other."""
-    wins = [gain for gain in gains if gain > 0.0]
-    usual = noise + (math.fsum(wins) / len(wins) if wins else 0.0)
-    trials = [math.fsum(weight_of(o) for o in own) for own in outcomes]
+    usual = noise + _mean([gain for gain in gains if gain > 0.0])
+    trials = [math.fsum(weight_of(o.age) for o in own) for own in outcomes]
     won = [
-        math.fsum(weight_of(o) * o.gain / (o.gain + usual) for o in own if o.gain > 0.0)
+        math.fsum(weight_of(o.age) * o.gain / (o.gain + usual) for o in own if o.gain > 0.0)
         for own in outcomes
     ]
-    ever = math.fsum(gain / (gain + usual) for gain in wins) / max(1, len(gains))
-    lately = math.fsum(won) / (math.fsum(trials) or 1.0)
-    pace = min(1.0, lately / ever) if ever > 0.0 else 0.0
+    common = (math.fsum(won) / (math.fsum(trials) or 1.0)) or 1.0
+    pace = pace_of(gains)
     return [
-        (w + PRIOR_TRIALS * (lately or 1.0) * q**pace) / (t + PRIOR_TRIALS)
+        (w + PRIOR_TRIALS * common * q**pace) / (t + PRIOR_TRIALS)
         for w, t, q in zip(won, trials, qualities(outcomes), strict=True)
     ]
+
+
+def pace_of(gains: Sequence[float]) -> float:
+    """1 while the study still gains, falling to 0 as what it gained lately gets small beside what
+    it gained in all."""
+    total = math.fsum(gains)
+    if total <= 0.0:
+        return 0.0
+    last = len(gains) - 1
+    lately = math.fsum(weight_of(last - place) * gain for place, gain in enumerate(gains) if gain)
+    return min(1.0, lately / (STALLED_SHARE * total))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
 
 
 def qualities(outcomes: Sequence[Sequence[Outcome]]) -> list[float]:
     """How often each arm's values are among the best quarter of all, against the arm that is
     most often there: LEAST_QUALITY to 1."""
-    scored = sorted((o.loss, weight_of(o)) for own in outcomes for o in own if o.loss is not None)
+    pool = [outcome for own in outcomes for outcome in own]
+    scored = sorted((o.loss, weight_of(o.age)) for o in pool if o.loss is not None)
     if not scored:
         return [1.0] * len(outcomes)
     left = math.fsum(weight for _, weight in scored) * TOP_SHARE
@@ -122,9 +141,9 @@ def qualities(outcomes: Sequence[Sequence[Outcome]]) -> list[float]:
             break
     shares = []
     for own in outcomes:
-        top = math.fsum(weight_of(o) for o in own if o.loss is not None and o.loss <= bar)
+        top = math.fsum(weight_of(o.age) for o in own if o.loss is not None and o.loss <= bar)
         # One trial more as good as the mean: an arm of which little is known is none of the worst.
-        shares.append((top + TOP_SHARE) / (math.fsum(weight_of(o) for o in own) + 1.0))
+        shares.append((top + TOP_SHARE) / (math.fsum(weight_of(o.age) for o in own) + 1.0))
     most = max(shares)
     return [max(share / most, LEAST_QUALITY) for share in shares]
 
@@ -134,12 +153,12 @@ def noise_of(history: History) -> float:
     return noise if math.isfinite(noise) and noise > 0.0 else 0.0
 
 
-def weight_of(outcome: Outcome) -> float:
-    return math.exp(-outcome.age / MEMORY_TRIALS)
+def weight_of(age: int) -> float:
+    return math.exp(-age / MEMORY_TRIALS)
 
 
 def _mean_s(outcomes: Sequence[Outcome], usual_s: float) -> float:
     """The weighted mean time, as if one trial more had taken the usual time."""
-    weights = [weight_of(o) for o in outcomes]
+    weights = [weight_of(o.age) for o in outcomes]
     total = math.fsum(w * o.wall_s for w, o in zip(weights, outcomes, strict=True))
     return (total + usual_s) / (math.fsum(weights) + 1.0) if usual_s or outcomes else 0.0

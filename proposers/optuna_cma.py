@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import cmaes
 import numpy as np
 from numpy.typing import NDArray
 from optuna._transform import _SearchSpaceTransform
+from optuna.samplers import CmaEsSampler
 
 from proposers.optuna_samplers import Document
 from proposers.optuna_space import CodedSpace, Number
@@ -20,6 +21,29 @@ FAR: Final = 1.0
 """A squared distance so many standard deviations above its mean is out of reach."""
 
 Start = Mapping[str, Number]
+
+
+class WrittenCma(CmaEsSampler):  # type: ignore[misc]  # Optuna's types are not followed
+    """Takes its optimizer from the state, and lets it be seen afterwards."""
+
+    written: Document | None = None
+    start: Document | None = None
+    """The point around which it starts; none: the middle."""
+    spread: float = NARROW
+    optimizer: "cmaes.CMA | None" = None
+
+    def _restore_optimizer(self, completed_trials: object) -> "cmaes.CMA | None":
+        if self.written is None:
+            return None
+        self.optimizer = revived(self.written)
+        return self.optimizer
+
+    def _init_optimizer(self, trans: Any, direction: object) -> "cmaes.CMA":
+        self.optimizer = super()._init_optimizer(trans, direction)
+        if self.start is not None:
+            self.optimizer._mean = trans.transform(self.start)
+            self.optimizer._sigma = self.spread
+        return self.optimizer
 
 
 def place_of(space: CodedSpace, names: Sequence[str], point: Start) -> NDArray[np.float64]:

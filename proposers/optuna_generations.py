@@ -7,10 +7,10 @@ the history, so that a proposal costs the same after five thousand trials as aft
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import cmaes
-from optuna.samplers import CmaEsSampler, NSGAIISampler
+from optuna.samplers import NSGAIISampler
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
@@ -19,6 +19,7 @@ from ledger.errors import InvalidInput
 from ledger.records import Json
 from proposers.optuna_cma import (
     NARROW,
+    WrittenCma,
     first_distribution,
     is_in_reach,
     place_of,
@@ -45,29 +46,6 @@ def _known(asked: Asked, digests: Sequence[str]) -> dict[str, FrozenTrial]:
 
 
 # --- CMA-ES --------------------------------------------------------------------------------------
-
-
-class _WrittenCma(CmaEsSampler):  # type: ignore[misc]  # Optuna's types are not followed
-    """Takes its optimizer from the state, and lets it be seen afterwards."""
-
-    written: Document | None = None
-    start: Document | None = None
-    """The point around which it starts; none: the middle."""
-    spread: float = NARROW
-    optimizer: "cmaes.CMA | None" = None
-
-    def _restore_optimizer(self, completed_trials: object) -> "cmaes.CMA | None":
-        if self.written is None:
-            return None
-        self.optimizer = revived(self.written)
-        return self.optimizer
-
-    def _init_optimizer(self, trans: Any, direction: object) -> "cmaes.CMA":
-        self.optimizer = super()._init_optimizer(trans, direction)
-        if self.start is not None:
-            self.optimizer._mean = trans.transform(self.start)
-            self.optimizer._sigma = self.spread
-        return self.optimizer
 
 
 class Cmaes:
@@ -120,7 +98,7 @@ class Cmaes:
     def ready(self, asked: Asked) -> Ready:
         if self._follows:
             self._follow(asked)
-        sampler = _WrittenCma(
+        sampler = WrittenCma(
             seed=asked.sampler_seed(),
             n_startup_trials=0,
             popsize=self._population,
@@ -184,7 +162,7 @@ class Cmaes:
         return told
 
     def accept(self, ready: Ready, digest: str) -> None:
-        assert isinstance(ready.sampler, _WrittenCma)
+        assert isinstance(ready.sampler, WrittenCma)
         optimizer = ready.sampler.optimizer
         assert optimizer is not None
         if optimizer.generation != self._generation:

@@ -1,23 +1,26 @@
 """Which arm a hybrid asks: turns that end, and a bandit that follows the wins."""
 
 import random
+import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from ledger.digests import params_digest
 from ledger.records import Direction, Objective
-from ledger.search import FinishedTrial, History
+from ledger.search import FinishedTrial, History, Proposal, Proposals
 from ledger.states import Reason, TrialState
+from proposers.hybrid import Hybrid
 from proposers.hybrid_arms import Arm
 from proposers.hybrid_bandit import Bandit
 from proposers.hybrid_options import HybridOptions
 from proposers.hybrid_results import Gains, read_outcomes
 from proposers.hybrid_stall import Turns
 from proposers.hybrid_state import ArmState, HybridState
+from proposers.protocol import Proposer
 from proposers.random_search import RandomSearch
 from proposers.registry import Registered
 from proposers.search_space import Float, SearchSpace
@@ -214,3 +217,66 @@ def test_gains_are_the_same_however_often_they_are_read() -> None:
     outcomes = read_outcomes(history(finished), arms(), whole.gains)
     assert [len(own) for own in outcomes] == [25, 25]
     assert outcomes[1][0].age == 0
+
+
+@dataclass
+class Digger:
+    """Gets a step further with a chance that depends on how far the study is: a proposer that is
+    good early, or late."""
+
+    early: float
+    late: float
+
+    def propose(
+        self, history: History, *, count: int, seed: int, state: bytes | None
+    ) -> Proposals:
+        number = history.next_number
+        chance = self.early if number < 60 else self.late
+        rng = random.Random(f"{seed}/{number}")
+        best = min((float(t.params["x"]) for t in history.finished), default=1.0)
+        step = 0.02 if rng.random() < chance else -rng.uniform(0.0, 0.3)
+        return Proposals(items=[Proposal(params={"x": min(1.0, max(0.0, best - step))})])
+
+
+def depth(proposer: Proposer, seed: int) -> float:
+    """The best value after 120 trials."""
+    finished: list[FinishedTrial] = []
+    state: bytes | None = None
+    for number in range(120):
+        values = [t.value or 0.0 for t in finished]
+        given = proposer.propose(
+            history(finished, best=min(values, default=None)), count=1, seed=seed, state=state
+        )
+        state = given.state
+        made = given.items[0]
+        finished.append(trial(number, "", float(made.params["x"]), params=made.params))
+        finished[-1] = replace(finished[-1], proposer=made.proposer)
+    return min(t.value or 0.0 for t in finished)
+
+
+def test_where_the_better_arm_changes_on_the_way_the_bandit_is_ahead_of_both() -> None:
+    early, late = Digger(early=0.3, late=0.0), Digger(early=0.0, late=0.3)
+    space_arms = [
+        Arm(label=label, registered=PLAIN, proposer=arm)
+        for label, arm in (("a", early), ("b", late))
+    ]
+    bandit = Hybrid(space_arms, SPACE, options(mode="bandit", cost="trials"))
+    seeds = range(8)
+    alone = min(statistics.fmean(depth(arm, seed) for seed in seeds) for arm in (early, late))
+    together = statistics.fmean(depth(bandit, seed) for seed in seeds)
+    # Alone either comes 60 times 0.3 times 0.02 far.
+    assert alone == pytest.approx(0.64, abs=0.05)
+    assert together < alone - 0.1
+
+
+def test_where_one_arm_is_the_better_one_throughout_the_bandit_is_close_to_it() -> None:
+    good, bad = Digger(early=0.3, late=0.3), Digger(early=0.0, late=0.0)
+    both = [
+        Arm(label=label, registered=PLAIN, proposer=arm)
+        for label, arm in (("a", bad), ("b", good))
+    ]
+    bandit = Hybrid(both, SPACE, options(mode="bandit", cost="trials"))
+    seeds = range(8)
+    alone = statistics.fmean(1.0 - depth(good, seed) for seed in seeds)
+    together = statistics.fmean(1.0 - depth(bandit, seed) for seed in seeds)
+    assert together > 0.85 * alone
