@@ -67,7 +67,7 @@ def _usual(problem: Problem) -> float:
 def problems(package_tables: Path | None = None) -> dict[str, Problem]:
     """All by name: functions, variants of them, and the tables that are there."""
     found = [function(name) for name in FUNCTIONS]
-    found += [mixed(), conditional(), two_valleys()]
+    found += [mixed(), conditional(), two_valleys(), hidden_valley()]
     found += [noisy(name) for name in ("branin", "hartmann6", "ackley")]
     found += [table(path) for path in sorted(TABLES.glob("*.json")) if path.stem in SPACES]
     if package_tables is not None:
@@ -183,36 +183,44 @@ def conditional() -> Problem:
 
 
 SHARE: Final = Float(0.0, 1.0)
-VALLEY_RADIUS: Final = 0.22
-VALLEY_FLOOR: Final = 0.3
+VALLEY_RADIUS: Final = 0.2
+"""One point in thirty lies in the valley."""
+VALLEY_CORNERS: Final = 3
 
 
-def two_valleys() -> Problem:
-    """A wide bowl that leads away from a narrow valley, which is lower.
-
-    Whoever follows the slope is at home in the bowl soon and never leaves it; whoever draws at
-    random meets the valley now and then and only then needs the slope. So the better of the two
-    changes on the way.
-    """
-    dimensions = 3
-    space = {f"x{i}": Float(0.0, 1.0) for i in range(dimensions)}
+def valley(*, name: str, wide: Callable[[float], float], rim: float) -> Problem:
+    """A narrow valley from `rim` down to 0 near one corner of a cube, and elsewhere `wide` of how
+    far the opposite corner is (0 to 1)."""
+    space = {f"x{i}": Float(0.0, 1.0) for i in range(VALLEY_CORNERS)}
 
     def build(seed: int) -> Surface:
         rng = random.Random(f"valleys/{seed}")
-        corner = [rng.random() < 0.5 for _ in range(dimensions)]
-        bowl = [0.2 if high else 0.8 for high in corner]
-        valley = [rng.uniform(0.7, 0.78) if high else rng.uniform(0.22, 0.3) for high in corner]
+        is_high = [rng.random() < 0.5 for _ in range(VALLEY_CORNERS)]
+        opposite = [0.2 if high else 0.8 for high in is_high]
+        middle = [rng.uniform(0.7, 0.78) if high else rng.uniform(0.22, 0.3) for high in is_high]
 
         def surface(params: Params) -> float:
-            x = [float(params[f"x{i}"]) for i in range(dimensions)]
-            far = math.dist(x, bowl)
-            near = math.dist(x, valley) / VALLEY_RADIUS
-            wide = VALLEY_FLOOR + 0.7 * min(1.0, far)
-            return min(wide, 0.9 * VALLEY_FLOOR * near) if near < 1.0 else wide
+            x = [float(params[f"x{i}"]) for i in range(VALLEY_CORNERS)]
+            near = math.dist(x, middle) / VALLEY_RADIUS
+            around = wide(math.dist(x, opposite) / math.sqrt(VALLEY_CORNERS))
+            return min(around, rim * near) if near < 1.0 else around
 
         return surface
 
-    return Problem(name="two_valleys", kind="switching", space=space, best=0.0, surface=build)
+    return Problem(name=name, kind="switching", space=space, best=0.0, surface=build)
+
+
+def two_valleys() -> Problem:
+    """Around the valley a wide bowl leads away from it, to a floor above the valley's. Whoever
+    follows the slope is ahead first and stays in the bowl; whoever draws at random is ahead
+    later, and in the valley the slope is what helps."""
+    return valley(name="two_valleys", wide=lambda far: 0.6 + 0.4 * min(1.0, far / 0.6), rim=0.54)
+
+
+def hidden_valley() -> Problem:
+    """Around the valley all is flat: nothing but chance finds it, and in it nothing but its slope
+    leads down."""
+    return valley(name="hidden_valley", wide=lambda far: 1.0, rim=0.72)
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ METHODS: Final = (
     Method(label="ppo", name="ppo"),
     bandit("tpe", "random"),
     bandit("tpe", "cmaes"),
-    bandit("cmaes", "sobol", "tpe"),
+    bandit("cmaes", "random"),
     *(
         Method(label=f"Optuna {name}", name=name, is_optuna=True)
         for name in ("sobol", "tpe", "cmaes", "nsga2")

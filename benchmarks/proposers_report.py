@@ -150,13 +150,17 @@ def beside_arms(by_key: dict[Key, Cell], last: int) -> list[str]:
                 one = against_arms(problem, cell.at(last), arms)
                 found.append(one)
                 if cell.kind == "switching":
-                    switching.append([method, str(batch), problem, *_one(one)])
+                    cells = [by_key[problem, name, batch] for name in (method, *names)]
+                    switching.append(
+                        [method, str(batch), problem, *_one(one), *_on_the_way(cells)]
+                    )
             if found:
                 rows.append([method, str(batch), *_counted(found)])
     if not rows:
         return []
     heads = ["hybrid", "at once", "problems", "ahead", "within 5 %", "behind by more (%)"]
     one_heads = ["hybrid", "at once", "problem", "regret", "better arm", "behind, %"]
+    one_heads.append("it and its arms after " + ", ".join(map(str, _marks(by_key, last))))
     note = (
         "How much more regret it is left with than the better of its arms alone (mean over"
         " seeds), in per cent of the way from the best to a usual point."
@@ -179,6 +183,20 @@ def _one(one: AgainstArms) -> list[str]:
     low, high = 100 * one.behind.low, 100 * one.behind.high
     behind = f"{100 * one.behind.value:+.1f} ({low:+.1f} to {high:+.1f})"
     return [f"{one.hybrid:.3f}", f"{one.better} {one.better_regret:.3f}", behind]
+
+
+def _marks(by_key: dict[Key, Cell], last: int) -> list[int]:
+    marks = {mark for cell in by_key.values() for mark in cell.marks if mark <= last}
+    return sorted(marks)
+
+
+def _on_the_way(cells: Sequence[Cell]) -> list[str]:
+    """Mean regrets at each mark: of the hybrid, and in brackets of its arms alone."""
+    texts = []
+    for mark in cells[0].marks:
+        own, *arms = (f"{statistics.fmean(cell.at(mark)):.2f}" for cell in cells)
+        texts.append(f"{own} ({', '.join(arms)})")
+    return ["; ".join(texts)]
 
 
 def beside_random(by_key: dict[Key, Cell], last: int, method: str) -> list[str]:
