@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from inner_trials import data
-from inner_trials.data import DataError
+from inner_trials.data import DataError, Row
 
 Shape: TypeAlias = Literal["text", "chat"]
 
@@ -32,19 +32,7 @@ def read_prompts(path: Path) -> tuple[Shape, list[Prompt]]:
     first: Shape | None = None
     found = []
     for row in data.read_rows(path):
-        if "prompt" not in row.fields:
-            raise DataError(
-                f"{row.where}: prompt is missing; write prompt, and what a verifier compares"
-                f" answers with (found: {', '.join(sorted(row.fields)) or 'nothing'})"
-            )
-        prompt = row.fields["prompt"]
-        shape: Shape = "text" if isinstance(prompt, str) else "chat"
-        if shape == "chat":
-            prompt = data.read_messages(prompt, f"{row.where}: prompt")
-            if prompt[-1]["role"] == "assistant":
-                raise DataError(f"{row.where}: prompt ends with the assistant's own words")
-        elif not prompt.strip():
-            raise DataError(f"{row.where}: prompt is empty")
+        shape, prompt = _checked_prompt(row)
         if first is None:
             first = shape
         if shape != first:
@@ -54,3 +42,20 @@ def read_prompts(path: Path) -> tuple[Shape, list[Prompt]]:
     if first is None:
         raise DataError(f"{path.name}: no rows in it")
     return first, found
+
+
+def _checked_prompt(row: Row) -> tuple[Shape, Any]:
+    if "prompt" not in row.fields:
+        raise DataError(
+            f"{row.where}: prompt is missing; write prompt, and what a verifier compares"
+            f" answers with (found: {', '.join(sorted(row.fields)) or 'nothing'})"
+        )
+    prompt = row.fields["prompt"]
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise DataError(f"{row.where}: prompt is empty")
+        return "text", prompt
+    messages = data.read_messages(prompt, f"{row.where}: prompt")
+    if messages[-1]["role"] == "assistant":
+        raise DataError(f"{row.where}: prompt ends with the assistant's own words")
+    return "chat", messages
