@@ -5,7 +5,6 @@ is made when a value arrives, and again from the same curves it comes out the sa
 is read at the horizon, never at the present step: a curve that is behind now may still win.
 """
 
-import math
 import statistics as plain
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,15 @@ from evaluator.pruning_curves import (
     Curve,
     OtherCurve,
     PackedCurve,
+    bounded_curve,
     is_number,
     is_usable,
     pack_curve,
     thin_curve,
     unpack,
 )
-from evaluator.pruning_forecast import COMPARED_CURVES, allowance_for, is_beyond_hope
+from evaluator.pruning_forecast import COMPARED_CURVES, is_beyond_hope
+from evaluator.pruning_margin import are_items, may_still_win, packed_means, running_means
 from evaluator.pruning_names import MODULES, REASONS, Margin, PrunerName, WrappedName
 from evaluator.pruning_rungs import Rungs
 from ledger.records import Direction
@@ -41,15 +42,14 @@ __all__ = [
     "PrunerSettings",
     "REASONS",
     "WrappedName",
+    "bounded_curve",
     "decide_pruning",
     "pack_curve",
     "thin_curve",
 ]
 
-_COMPARES_NOW: Final = frozenset({"median", "percentile", "asha", "hyperband", "wilcoxon"})
-"""Pruners that compare what trials show now; they spare what may still win."""
 _ONLY_ITSELF: Final = frozenset({"threshold", "patient"})
-"""Pruners that compare a trial with no other one."""
+"""Pruners whose own rule compares a trial with no other one."""
 _FIRST_RUNG_SHARE: Final = 9
 """Without a min_resource the first rung is at this part of the horizon."""
 
@@ -72,12 +72,20 @@ class PrunerSettings:
     min_delta: float = 0.0
     wrapped: WrappedName | None = None
     p_threshold: float = 0.05
-    margin: Margin = "measured"
+    margin: Margin = "auto"
 
     @property
     def compares_all(self) -> bool:
         """Whether pruned and running trials are compared with too."""
         return bool({self.name, self.wrapped} & {"asha", "hyperband"})
+
+    @property
+    def needs_finished(self) -> bool:
+        """Whether it waits for finished trials: all but a threshold, and patience without a
+        margin."""
+        if self.name == "patient":
+            return self.margin == "auto" and self.wrapped != "threshold"
+        return self.name != "threshold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +104,12 @@ class _Look:
         if self.settings.horizon is not None:
             return self.settings.horizon
         return max(int(packed[-2]) for packed in self.finished)
+
+    @property
+    def judges_once(self) -> bool:
+        """Whether a rung decides when it is reached, or never: what a margin spared there is
+        judged again when the margin ends."""
+        return self.settings.margin == "none"
 
     @property
     def rungs(self) -> Rungs:
@@ -138,7 +152,7 @@ def decide_pruning(
     known = [packed for packed in finished if packed]
     if curve[-1][0] < settings.warmup_steps:
         return None
-    if settings.name not in _ONLY_ITSELF and len(known) < max(settings.startup_trials, 1):
+    if settings.needs_finished and len(known) < max(settings.startup_trials, 1):
         return None
     oriented = [(s, as_maximized(v, direction)) for s, v in curve if is_usable(s, v)]
     if not oriented:
@@ -157,40 +171,40 @@ def decide_pruning(
 
 
 def _verdict(name: PrunerName, look: _Look) -> Reason | None:
-    if not _JUDGES[name](look):
+    """What one rule says, after the margin: a trial that may still win is spared by all but a
+    threshold, which is an order."""
+    if look.settings.margin == "auto" and name != "threshold" and _is_spared(name, look):
         return None
-    spares = look.settings.margin == "measured" and name in _COMPARES_NOW
-    return None if spares and _may_still_win(look) else REASONS[name]
+    return REASONS[name] if _JUDGES[name](look) else None
 
 
-def _may_still_win(look: _Look) -> bool:
-    """Whether the trial would reach the best finished one if from here on it gained as much as
-    the others may (the allowance of the forecast): what is behind now is not yet lost."""
-    step, best, gains = look.curve[-1][0], -math.inf, []
-    for packed in look.finished[-COMPARED_CURVES:]:
-        points = unpack(packed, look.direction)
-        so_far = [value for at, value in points if at <= step]
-        best = max(best, points[-1][1])
-        if so_far:
-            gains.append(points[-1][1] - max(so_far))
-    allowance = allowance_for(gains)
-    if allowance is None:
-        allowance = max(gains, default=math.inf)
-    return max(value for _, value in look.curve) + allowance >= best
+def _is_spared(name: PrunerName, look: _Look) -> bool:
+    curve, finished = look.curve, look.finished
+    of_means = name == "wilcoxon" and are_items(finished)
+    if of_means:
+        curve, finished = running_means(curve), [packed_means(packed) for packed in finished]
+    return may_still_win(curve, finished, look.direction, look.horizon, of_means=of_means)
 
 
 def _misses_rung(look: _Look) -> bool:
     # Optuna takes half a second to import: only for studies that use it.
     from evaluator.pruning_optuna import misses_rung
 
-    return misses_rung(look.curve, look.others, look.direction, rungs=look.rungs)
+    return misses_rung(
+        look.curve, look.others, look.direction, rungs=look.rungs, once=look.judges_once
+    )
 
 
 def _misses_bracket_rung(look: _Look) -> bool:
     from evaluator.pruning_optuna import misses_bracket_rung
 
     return misses_bracket_rung(
-        look.curve, look.others, look.direction, rungs=look.rungs, number=look.number
+        look.curve,
+        look.others,
+        look.direction,
+        rungs=look.rungs,
+        number=look.number,
+        once=look.judges_once,
     )
 
 
@@ -202,6 +216,8 @@ def _fails_wilcoxon(look: _Look) -> bool:
 
 
 def _is_beyond_hope(look: _Look) -> bool:
+    if look.settings.margin == "auto":
+        return True  # the margin is its own forecast, and more
     return is_beyond_hope(look.curve, look.finished, look.direction, look.horizon)
 
 
@@ -254,11 +270,15 @@ def _when_patience_ends(look: _Look) -> Reason | None:
     if not before or max(since) > max(before) + settings.min_delta:
         return None
     if settings.wrapped is None:
-        return Reason.PRUNED_PATIENT
+        return _verdict("patient", look)
     needs_others = settings.wrapped not in _ONLY_ITSELF
     if needs_others and len(look.finished) < max(settings.startup_trials, 1):
         return None
     return _verdict(settings.wrapped, look)
+
+
+def _always(look: _Look) -> bool:
+    return True
 
 
 _JUDGES: Final[Mapping[PrunerName, Callable[[_Look], bool]]] = {
@@ -266,6 +286,7 @@ _JUDGES: Final[Mapping[PrunerName, Callable[[_Look], bool]]] = {
     "percentile": _is_behind_percentile,
     "asha": _misses_rung,
     "hyperband": _misses_bracket_rung,
+    "patient": _always,
     "threshold": _is_out_of_bounds,
     "wilcoxon": _fails_wilcoxon,
     "power_law": _is_beyond_hope,

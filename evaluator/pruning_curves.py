@@ -64,6 +64,12 @@ def thin_curve(curve: Curve, points: int = CURVE_POINTS) -> list[tuple[int, floa
     return [*thinned, curve[-1]]
 
 
+def bounded_curve(curve: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """A growing curve, thinned when it has become twice too long. Called after every value, it
+    comes to the same however many values arrived at once."""
+    return thin_curve(curve) if len(curve) > 2 * CURVE_POINTS else curve
+
+
 def pack_curve(curve: Curve) -> PackedCurve:
     """A finished trial's curve as it is kept; empty when it has no finite value."""
     finite = [(step, value) for step, value in curve if is_usable(step, value)]

@@ -63,7 +63,7 @@ def _hope(
     they stood at that step, fell short of what they came to by so much. The allowance is the
     larger of the worst shortfall and the upper prediction bound of the next one.
     """
-    own = _forecast(tuple(point for point in curve if point[0] <= step), horizon)
+    own = forecast_at(tuple(point for point in curve if point[0] <= step), horizon)
     if own is None:
         return None
     found = (
@@ -82,20 +82,25 @@ def allowance_for(shortfalls: Sequence[float]) -> float | None:
     if count < FEWEST_CURVES:
         return None
     spread = plain.stdev(shortfalls) * math.sqrt(1.0 + 1.0 / count)
-    bound = plain.fmean(shortfalls) + student_t_ppf(CONFIDENCE, count - 1) * spread
+    bound = plain.fmean(shortfalls) + _t_quantile(count - 1) * spread
     return max(bound, *shortfalls)
+
+
+@lru_cache(maxsize=COMPARED_CURVES)
+def _t_quantile(degrees: int) -> float:
+    return student_t_ppf(CONFIDENCE, degrees)
 
 
 @lru_cache(maxsize=16 * COMPARED_CURVES)
 def _shortfall(packed: bytes, direction: Direction, step: float, horizon: int) -> float | None:
     """What a finished curve came to minus its forecast from what was known at `step`."""
     points = unpack(array("d", packed), direction)
-    forecast = _forecast(tuple(point for point in points if point[0] <= step), horizon)
+    forecast = forecast_at(tuple(point for point in points if point[0] <= step), horizon)
     return None if forecast is None else points[-1][1] - forecast
 
 
 @lru_cache(maxsize=256)
-def _forecast(points: tuple[tuple[float, float], ...], horizon: int) -> float | None:
+def forecast_at(points: tuple[tuple[float, float], ...], horizon: int) -> float | None:
     """The value at the horizon of a + b x(t), averaged over shapes x by how well each fits.
 
     Shapes are powers t^-c and exponentials e^-kt of t = share of the horizon. For one shape a

@@ -20,7 +20,7 @@ PrunerName: TypeAlias = Literal[
     "power_law",
 ]
 
-Margin: TypeAlias = Literal["measured", "none"]
+Margin: TypeAlias = Literal["auto", "none"]
 
 REASONS: Final[Mapping[PrunerName, Reason]] = {
     "median": Reason.PRUNED_MEDIAN,

@@ -95,21 +95,19 @@ def misses_rung(
     *,
     rungs: Rungs,
     bracket: int = 0,
+    once: bool = True,
 ) -> bool:
-    """Whether the trial has just reached a rung and is not among the best 1 / factor of all that
-    have (ASHA: Li et al., 2020). `curve` is higher where better.
+    """Whether the trial is not among the best 1 / factor of all that have reached a rung (ASHA:
+    Li et al., 2020), by what each first reported at or after it. `curve` is higher where better.
 
-    Between rungs nothing is decided: a trial is judged once at each, by what it and the others
-    first reported at or after it.
+    With `once` only the rung just reached is looked at, so that a trial is judged once at each;
+    otherwise every rung it has passed, by those that have reached it by now.
     """
     steps = rungs.steps(bracket)
-    own = passed_rungs(curve[:-1], steps)
-    latest = curve[-1][0]
-    if latest <= max((step for step, _ in curve[:-1]), default=-1):
+    arrivals = [c for c in ([curve] if once else _arrivals(curve, steps)) if _arrives(c, steps)]
+    if not arrivals:
         return False
-    if sum(step <= latest for step in steps) == len(own):
-        return False
-    trials = [
+    rivals = [
         _trial(
             place, TrialState.COMPLETE, (), rungs=passed_rungs(unpack(o.packed, direction), steps)
         )
@@ -120,8 +118,30 @@ def misses_rung(
         reduction_factor=rungs.factor,
         min_early_stopping_rate=bracket,
     )
-    trial = _trial(len(trials), TrialState.RUNNING, curve, rungs=own)
-    return _prunes(pruner, [*trials, trial], trial)
+    for points in arrivals:
+        own = passed_rungs(points[:-1], steps)
+        trial = _trial(len(rivals), TrialState.RUNNING, points, rungs=own)
+        if _prunes(pruner, [*rivals, trial], trial):
+            return True
+    return False
+
+
+def _arrivals(
+    curve: Sequence[tuple[int, float]], steps: Sequence[int]
+) -> Iterable[Sequence[tuple[int, float]]]:
+    """The curve as it stood when each rung was reached."""
+    for rung in steps:
+        end = next((place for place, (step, _) in enumerate(curve) if step >= rung), None)
+        if end is not None:
+            yield curve[: end + 1]
+
+
+def _arrives(curve: Sequence[tuple[int, float]], steps: Sequence[int]) -> bool:
+    """Whether the latest report is the first at or after a rung."""
+    latest = curve[-1][0]
+    if latest <= max((step for step, _ in curve[:-1]), default=-1):
+        return False
+    return sum(step <= latest for step in steps) > len(passed_rungs(curve[:-1], steps))
 
 
 def misses_bracket_rung(
@@ -131,11 +151,12 @@ def misses_bracket_rung(
     *,
     rungs: Rungs,
     number: int,
+    once: bool = True,
 ) -> bool:
     """The same among the trials of its Hyperband bracket."""
     bracket = rungs.bracket_of(number)
     rivals = [other for other in others if rungs.bracket_of(other.number) == bracket]
-    return misses_rung(curve, rivals, direction, rungs=rungs, bracket=bracket)
+    return misses_rung(curve, rivals, direction, rungs=rungs, bracket=bracket, once=once)
 
 
 # --- signed-rank test ----------------------------------------------------------------------------

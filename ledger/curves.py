@@ -1,7 +1,7 @@
-"""Reported values of trials, read back from their batches and thinned out."""
+"""Reported values of trials, read back from their batches."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from sqlalchemy import select
@@ -12,6 +12,8 @@ from ledger.rows import ATTEMPTS, BATCHES, TRIALS
 
 Curve: TypeAlias = tuple[tuple[int, float], ...]
 """(step, value) in the order of reporting."""
+Grow: TypeAlias = Callable[[list[tuple[int, float]]], list[tuple[int, float]]]
+"""What is kept of a curve once a value came."""
 
 
 def parse_values(payload: str) -> list[IntermediateValue]:
@@ -40,12 +42,9 @@ def read_values(
 
 
 def load_curves(
-    session: ReadSession, study_id: str, metric: str, points: int
+    session: ReadSession, study_id: str, metric: str, grow: Grow | None = None
 ) -> Mapping[str, Curve]:
-    """One metric's values of every trial of a study, about `points` per trial.
-
-    The first and the last value of a trial are always among them.
-    """
+    """One metric's values of every trial of a study, put together by `grow`; without it all."""
     query = (
         select(BATCHES.c.trial_id, BATCHES.c.payload)
         .join(TRIALS, TRIALS.c.id == BATCHES.c.trial_id)
@@ -62,17 +61,10 @@ def load_curves(
     curves: dict[str, list[tuple[int, float]]] = {}
     for trial_id, payload in session.connection.execute(query):
         curve = curves.setdefault(trial_id, [])
-        curve.extend((v.step, v.value) for v in parse_values(payload) if v.metric == metric)
-        if len(curve) > 4 * points:  # bounds the memory of one long trial
-            curves[trial_id] = thin_out(curve, 2 * points)
-    return {
-        trial_id: tuple(thin_out(curve, points)) for trial_id, curve in curves.items() if curve
-    }
-
-
-def thin_out(curve: list[tuple[int, float]], points: int) -> list[tuple[int, float]]:
-    """At most `points` of the curve (2 or more), evenly spaced, both ends kept."""
-    if len(curve) <= points:
-        return curve
-    stride = (len(curve) - 1) / (points - 1)
-    return [curve[round(i * stride)] for i in range(points)]
+        for value in parse_values(payload):
+            if value.metric == metric:
+                curve.append((value.step, value.value))
+                if grow is not None:
+                    curve = grow(curve)
+        curves[trial_id] = curve
+    return {trial_id: tuple(curve) for trial_id, curve in curves.items() if curve}

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Select, func, select
 
-from ledger.curves import Curve, load_curves
+from ledger.curves import Curve, Grow, load_curves
 from ledger.database import ReadSession
 from ledger.digests import sha256_hex
 from ledger.errors import NotFound
@@ -108,7 +108,7 @@ class LiveState:
     commands: Sequence[Command]
     """Not carried out yet, oldest first."""
     curves: Mapping[str, Curve]
-    """Reported values of the metric that was asked for, by trial id; thinned out."""
+    """Reported values of the metric that was asked for, by trial id."""
 
 
 def load_live(
@@ -116,15 +116,15 @@ def load_live(
     study_id: str,
     *,
     curve_metric: str | None = None,
-    points: int = 64,
+    grow: Grow | None = None,
     with_scores: bool = False,
     with_times: bool = False,
 ) -> LiveState:
     """Everything a worker needs to go on with a study. Raises NotFound.
 
-    With `curve_metric`, also the reported values of that metric of every trial, at most about
-    `points` per trial; with `with_scores`, every metric of every finished trial; with
-    `with_times`, what its attempts took.
+    With `curve_metric`, also the reported values of that metric of every trial, of each what
+    `grow` keeps when a value comes; with `with_scores`, every metric of every finished trial;
+    with `with_times`, what its attempts took.
     """
     run = session.connection.execute
     study = _study(session, study_id)
@@ -159,7 +159,7 @@ def load_live(
         families=_families(session, study_id),
         proposer_state=run(select(STATES.c.state).where(STATES.c.study_id == study_id)).scalar(),
         commands=pending_commands(session, study_id),
-        curves=load_curves(session, study_id, curve_metric, points) if curve_metric else {},
+        curves=load_curves(session, study_id, curve_metric, grow) if curve_metric else {},
     )
 
 

@@ -22,7 +22,7 @@ _USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "min_delta": ("patient",),
     "wrapped": ("patient",),
     "p_threshold": ("wilcoxon",),
-    "margin": ("median", "percentile", "asha", "hyperband", "wilcoxon"),
+    "margin": ("median", "percentile", "asha", "hyperband", "patient", "wilcoxon", "power_law"),
 }
 """Which pruners read a key."""
 
@@ -63,9 +63,11 @@ class PruningSpec(Strict):
     """patient: which pruner has the last word when patience ends; default: the trial ends."""
     p_threshold: float = Field(default=0.05, gt=0, lt=1)
     """wilcoxon: the test's level."""
-    margin: Margin = "measured"
-    """median, percentile, asha, hyperband, wilcoxon: measured: spare a trial that would reach the
-    best one if from here on it gained as much as others may, by what they gained; none: do not."""
+    margin: Margin = "auto"
+    """All but threshold: auto: end no trial that may still become the best by what this study's
+    complete trials came to (docs/decisions.md): none in the first quarter, none whose forecast
+    reaches the best if it errs as others did, none unlike all that are known or like one that
+    rose; none: the bare rule."""
 
     def settings(self) -> PrunerSettings:
         """What evaluator.pruning is told."""

@@ -17,6 +17,7 @@ from controller.steps.view import (
     needs_scores,
     needs_times,
 )
+from evaluator.pruning import bounded_curve
 from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
@@ -52,6 +53,7 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
         session,
         study_id,
         curve_metric=pruned_by,
+        grow=bounded_curve,
         with_scores=needs_scores(spec),
         with_times=needs_times(spec),
     )

@@ -5,7 +5,7 @@ from typing import Final
 from controller.steps.context import StepContext
 from controller.steps.requests import record_requests
 from controller.steps.view import LiveAttempt, LiveTrial
-from evaluator.pruning import CURVE_POINTS, OtherCurve, decide_pruning, pack_curve, thin_curve
+from evaluator.pruning import OtherCurve, bounded_curve, decide_pruning, pack_curve
 from ledger import entries as e
 from ledger.digests import sha256_hex, values_json
 from ledger.records import AttemptKind, IntermediateValue, TrialKind
@@ -95,9 +95,7 @@ def _follow(ctx: StepContext, trial: LiveTrial, values: list[IntermediateValue])
         if value.metric == spec.objective.metric:
             trial.last_reported = value.value
         if value.metric == pruned_by:
-            trial.curve.append((value.step, value.value))
-    if len(trial.curve) > 2 * CURVE_POINTS:
-        trial.curve = thin_curve(trial.curve)
+            trial.curve = bounded_curve([*trial.curve, (value.step, value.value)])
 
 
 def _prune(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial, handle: str) -> None:

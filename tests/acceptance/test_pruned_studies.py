@@ -1,6 +1,8 @@
-"""Whole studies whose trials are compared at rungs: what is behind there costs no more."""
+"""Whole studies that end trials early, with the margin that is the default."""
 
 from pathlib import Path
+
+import pytest
 
 from controller.steps.loading import load_view
 from ledger import reads
@@ -18,7 +20,16 @@ mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"
 """
 
 
-def test_asha_ends_what_is_behind_at_a_rung_and_keeps_the_best(tmp_path: Path) -> None:
+RUNGS = {"reduction_factor": 2, "min_resource": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [("asha", RUNGS, Reason.PRUNED_ASHA), ("power_law", {}, Reason.PRUNED_FORECAST)],
+)
+def test_what_cannot_win_is_ended_and_the_best_is_kept(
+    tmp_path: Path, name: str, options: dict[str, int], reason: Reason
+) -> None:
     service = open_service(tmp_path)
     study_id = submit(
         service,
@@ -27,13 +38,7 @@ def test_asha_ends_what_is_behind_at_a_rung_and_keeps_the_best(tmp_path: Path) -
         program={"kind": "command", "argv": ["/bin/sh", "-c", LEARNS]},
         proposer={"name": "grid"},
         space={"x": {"type": "float", "low": 0.1, "high": 0.9, "step": 0.2, "default": 0.7}},
-        pruning={
-            "name": "asha",
-            "startup_trials": 2,
-            "reduction_factor": 2,
-            "min_resource": 2,
-            "horizon": 8,
-        },
+        pruning={"name": name, "startup_trials": 2, "horizon": 8, **options},
         duplicates="replicate",
         budget={"trials": 5},
     )
@@ -46,7 +51,7 @@ def test_asha_ends_what_is_behind_at_a_rung_and_keeps_the_best(tmp_path: Path) -
     assert ends[0.1][0] is TrialState.COMPLETE
     pruned = [trial for trial in trials if trial.trial.state is TrialState.PRUNED]
     assert pruned
-    assert {trial.trial.reason for trial in pruned} == {Reason.PRUNED_ASHA}
+    assert {trial.trial.reason for trial in pruned} == {reason}
     assert all({v.metric: v.step for v in t.latest}["score"] < 8 for t in pruned)
     complete = [c for c in view.other_curves if c.is_complete]
     assert len(complete) + len(pruned) == len(view.other_curves) == 5

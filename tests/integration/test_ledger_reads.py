@@ -1,12 +1,15 @@
 """The worker's live view, pages, lists and their speed with many trials."""
 
+import math
 import time
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from sqlalchemy import insert
 
+from evaluator.pruning import bounded_curve
 from ledger import reads, writes
 from ledger.database import Ledger, open_ledger
 from ledger.digests import canonical_json, params_digest
@@ -56,6 +59,25 @@ def test_a_crashed_workers_view_is_rebuilt(ledger: Ledger) -> None:
     assert live.budgets[Resource.TRIALS].spent == 2
     assert live.curves["s1-t1"] == ((1, 3.0), (2, 2.0))
     assert live.value_batches == {"s1-t2-train1": 0}
+
+
+def test_a_curve_read_back_is_the_one_that_was_kept(ledger: Ledger) -> None:
+    """However its values came: pruning decides the same before and after a worker's death."""
+    study = driven(ledger, budgets={Resource.TRIALS: 9})
+    study.run_study()
+    study.record(study.proposed(1), study.launching(1), study.started(1))
+    said = [(step, "loss", math.sin(step)) for step in range(500)]
+    kept: list[tuple[int, float]] = []
+    for step, _, value in said:
+        kept = bounded_curve([*kept, (step, value)])
+    ends = [0, 1, 40, 200, 203, 500]
+    for sequence, (begin, end) in enumerate(pairwise(ends)):
+        study.record(study.values(1, sequence, said[begin:end]))
+    with ledger.read() as session:
+        live = reads.load_live(session, "s1", curve_metric="loss", grow=bounded_curve)
+        whole = reads.load_live(session, "s1", curve_metric="loss")
+    assert live.curves["s1-t1"] == tuple(kept)
+    assert whole.curves["s1-t1"] == tuple((step, value) for step, _, value in said)
 
 
 def test_an_unknown_study_is_not_found(ledger: Ledger) -> None:

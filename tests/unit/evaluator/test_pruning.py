@@ -29,7 +29,9 @@ def saturating(final: float, rate: float = 8.0, end: int = HORIZON) -> list[tupl
     return [(s, final - 0.6 * math.exp(-rate * s / HORIZON)) for s in range(2, end + 1, 2)]
 
 
-FINISHED = [pack_curve(saturating(final)) for final in (0.60, 0.62, 0.58, 0.61, 0.59, 0.63)]
+GOOD = [pack_curve(saturating(final)) for final in (0.60, 0.62, 0.58, 0.61, 0.59, 0.63)]
+POOR = [pack_curve(saturating(final)) for final in (0.2, 0.22)]
+FINISHED = [*GOOD, *POOR]
 
 
 def decide(
@@ -82,7 +84,7 @@ def test_nothing_is_stopped_before_warm_up_or_without_enough_to_compare(name: Pr
     hopeless = saturating(0.1, end=50)
     assert decide(hopeless, name) is not None
     assert decide(hopeless, name, warmup_steps=51) is None
-    assert decide(hopeless, name, startup_trials=7) is None
+    assert decide(hopeless, name, startup_trials=9) is None
     assert decide(hopeless, name, FINISHED[:4]) is None
     assert decide([], name) is None
 
@@ -104,8 +106,9 @@ def test_a_value_beyond_all_use_counts_as_not_finite(value: float) -> None:
 
 def test_too_few_points_or_curves_are_no_forecast() -> None:
     hopeless = saturating(0.1, end=50)
-    assert decide(hopeless[-4:]) is None
-    assert decide(hopeless, finished=FINISHED[:3], startup_trials=1) is None
+    assert decide(hopeless[-4:], margin="none") is None
+    for margin in ("auto", "none"):
+        assert decide(hopeless, finished=FINISHED[-3:], startup_trials=1, margin=margin) is None
 
 
 def test_no_forecast_is_made_when_little_is_left_to_save() -> None:

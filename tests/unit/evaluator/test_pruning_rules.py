@@ -35,7 +35,8 @@ def saturating(final: float, rate: float = 8.0, end: int = HORIZON) -> Points:
     return [(s, final - 0.6 * math.exp(-rate * s / HORIZON)) for s in range(1, end + 1)]
 
 
-FINALS = (0.60, 0.62, 0.58, 0.61, 0.59, 0.63)
+FINALS = (0.60, 0.62, 0.58, 0.61, 0.59, 0.63, 0.16, 0.18)
+"""Known to the end: six good trials, and two poor ones, of whose like more may be ended."""
 
 PRUNERS = {
     "median": PrunerSettings(name="median"),
@@ -93,7 +94,7 @@ def test_what_is_hopeless_is_stopped_for_the_pruners_own_reason(
 ) -> None:
     hopeless = saturating(0.2, 20.0)
     if name == "patient":
-        hopeless = [(s, 0.1) for s in range(1, HORIZON + 1)]
+        hopeless = [(s, 0.15) for s in range(1, HORIZON + 1)]
     expected = WRAPPED_REASON.get(name, REASONS[PRUNERS[name].name])
     assert judged(PRUNERS[name], hopeless, direction) is expected
 
@@ -150,22 +151,28 @@ def test_a_curve_that_rose_late_before_spares_those_that_may(name: str) -> None:
 
 
 def test_patience_outlasts_a_plateau_that_is_shorter() -> None:
-    patient = PrunerSettings(name="patient", patience=20)
+    patient = PrunerSettings(name="patient", patience=20, margin="none")
     assert judged(patient, late_bloomer()) is None
-    hasty = PrunerSettings(name="patient", patience=10)
+    hasty = PrunerSettings(name="patient", patience=10, margin="none")
     assert judged(hasty, late_bloomer()) is Reason.PRUNED_PATIENT
 
 
 def test_progress_smaller_than_min_delta_is_none() -> None:
     creeping = [(s, 0.5 + s / 10_000) for s in range(1, HORIZON + 1)]
-    assert judged(PrunerSettings(name="patient", patience=5), creeping) is None
-    strict = PrunerSettings(name="patient", patience=5, min_delta=0.01)
+    bare = PrunerSettings(name="patient", patience=5, margin="none")
+    assert judged(bare, creeping) is None
+    strict = PrunerSettings(name="patient", patience=5, min_delta=0.01, margin="none")
     assert judged(strict, creeping) is Reason.PRUNED_PATIENT
 
 
-def test_patience_alone_needs_no_other_trial() -> None:
-    flat = [(s, 0.5) for s in range(1, HORIZON + 1)]
-    assert judged(PrunerSettings(name="patient", patience=5), flat, finals=()) is not None
+def test_patience_needs_no_other_trial_unless_it_spares_what_may_win() -> None:
+    flat = [(s, 0.2) for s in range(1, HORIZON + 1)]
+    bare = PrunerSettings(name="patient", patience=5, margin="none")
+    assert judged(bare, flat, finals=()) is Reason.PRUNED_PATIENT
+    assert judged(PrunerSettings(name="patient", patience=5), flat, finals=()) is None
+    assert judged(PrunerSettings(name="patient", patience=5), flat) is Reason.PRUNED_PATIENT
+    best = [(s, 0.64) for s in range(1, HORIZON + 1)]
+    assert judged(PrunerSettings(name="patient", patience=5), best) is None
 
 
 # --- bounds --------------------------------------------------------------------------------------
