@@ -5,8 +5,10 @@ Slow, and only where vLLM is installed: `scripts/vllm_cpu.sh`, then
 """
 
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,12 @@ PROGRAM = {
     "mutable": ["train.sh"],
     "mutable_reason": "it is what a model improves here",
 }
+
+TRAIN = """\
+RATE=0.3
+mkdir -p "$ARL_OUTPUT/model"
+echo "$RATE" >"$ARL_OUTPUT/model/value"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,21 +80,25 @@ def run(arl: Arl, file: str) -> dict[str, Any]:
     return document
 
 
-def facts(arl: Arl, kind: str) -> list[dict[str, Any]]:
-    """Every entry of that kind in the chain of the newest study."""
+def arms_of(arl: Arl) -> list[str]:
+    """Of the search trials of the newest study."""
     ledger = open_ledger(arl.home / "ledger.db", create=False)
     try:
         with ledger.read() as session:
             study = summaries.newest_study(session)
             assert study is not None
             found = reads.list_entries(session, study.id, limit=10_000)
-            return [dict(entry.payload) for entry in found if entry.kind == kind]
     finally:
         ledger.close()
+    made = [entry.payload for entry in found if entry.kind == "candidate_proposed"]
+    return [str(p["proposer"]) for p in made if p["trial_kind"] == "search"]
 
 
-def searched(arl: Arl) -> list[dict[str, Any]]:
-    return [p for p in facts(arl, "candidate_proposed") if p["trial_kind"] == "search"]
+def answers(arl: Arl) -> list[str]:
+    """Whole ones, as they are in the ledger."""
+    with closing(sqlite3.connect(arl.home / "ledger.db")) as connection:
+        query = "SELECT response FROM model_calls WHERE outcome = 'answered'"
+        return [str(row[0]) for row in connection.execute(query)]
 
 
 def test_a_model_that_knows_nothing_gives_valid_parameters_where_a_schema_holds_it(
@@ -105,10 +117,10 @@ def test_a_model_that_knows_nothing_gives_valid_parameters_where_a_schema_holds_
     assert use["tokens"] == server.tokens() - before
     assert use["prompt_tokens"] > 10 * 500
     assert use["completion_tokens"] > 0
-    answers = [c["response"] for c in facts(arl, "model_called") if c["outcome"] == "answered"]
-    assert answers
-    assert all("proposals" in json.loads(answer) for answer in answers)
-    arms = [p["proposer"] for p in searched(arl)]
+    said = answers(arl)
+    assert said
+    assert all("proposals" in json.loads(answer) for answer in said)
+    arms = arms_of(arl)
     assert set(arms) <= {"llm", "llm/fallback"}
     assert arms.count("llm") >= 2
 
@@ -124,6 +136,7 @@ def test_babble_instead_of_patches_costs_tokens_and_no_compute(
         budget={"trials": 4, "llm_tokens": "1M"},
         stop={"consecutive_failures": 100},
     )
+    (arl.place / "tiny-program" / "train.sh").write_text(TRAIN)
     document = run(arl, file)
     assert (document["state"], document["reason"]) == ("completed", "budget_trials")
     trials = [t for t in document["trials"] if t["kind"] == "search"]

@@ -14,6 +14,7 @@ from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History, PendingTrial, Proposal
 from ledger.states import Reason, TrialState
 from proposers.host import ask
+from proposers.options import HostedOptions
 from proposers.protocol import Closable, Proposer
 from proposers.registry import PROPOSERS, Setup, build_here, build_proposer, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, cardinality, faults
@@ -254,3 +255,12 @@ def test_a_hosted_one_that_is_killed_goes_on_as_if_nothing_had_been(name: str) -
     for study in (straight, killed):
         assert isinstance(study.living, Closable)
         study.living.close()
+
+
+def test_what_is_hosted_is_registered_as_one_that_can_be() -> None:
+    hosted = {name: found for name, found in PROPOSERS.items() if found.is_hosted}
+    assert {"gp", "ppo"} <= hosted.keys()
+    for name, found in hosted.items():
+        assert issubclass(found.options, HostedOptions), name
+        assert found.is_slow, "its calls must not hold up the loop"
+        assert not (found.asks_models or found.writes_patches), name
