@@ -114,7 +114,7 @@ def build_trainer(job: Job) -> Any:
         processing_class=tokenizer,
         peft_config=adapters.lora_config(settings, task="SEQ_CLS"),
     )
-    training.check_left_out("train", len(rows), len(trainer.train_dataset), settings)
+    training.check_left_out(len(rows), len(trainer.train_dataset), settings, max_length)
     return trainer
 
 

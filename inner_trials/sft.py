@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from inner_trials import adapters, data, models, reporting, seeding, training
+from inner_trials import adapters, data, models, reporting, seeding, sharding, training
 from inner_trials.settings import read_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(training.TrainingSettings):
+class Settings(sharding.ShardedSettings, training.TrainingSettings):
     """All that a study may set or search."""
 
     packing: bool = False
@@ -91,7 +91,7 @@ def build_trainer(job: Job) -> Any:
     kept = len(trainer.train_dataset)
     # A packed row is several of ours, so only whether there is any can be said.
     given = len(rows) if not settings.packing else max(kept, 1)
-    training.check_left_out("train", given, kept, settings)
+    training.check_left_out(given, kept, settings, max_length)
     return trainer
 
 

@@ -15,7 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
 
-from inner_trials import adapters, data, failures, models, pins, reporting, seeding
+from inner_trials import (
+    adapters,
+    data,
+    distributed,
+    failures,
+    models,
+    pins,
+    ranks,
+    reporting,
+    seeding,
+    sharding,
+)
 from inner_trials.contract import EXIT_BAD_INPUT, EXIT_STOPPED
 from inner_trials.settings import SettingsError, above, at_least
 
@@ -88,14 +99,19 @@ def execute(
     try:
         document = reporting.document()
         job = prepare(document)
+        count = sharding.processes(getattr(job, "settings", None))
     except BAD_INPUT as error:
         return refuse(name, error)
     with tempfile.TemporaryDirectory(dir=document.get("workspace")) as scratch:
+        if count and not ranks.is_rank():
+            return ranks.launch(name, count, Path(scratch))
         seeding.prepare_environment(Path(scratch))
         # The imports below make millions of objects that stay; collecting in between costs a
         # fifth of a short trial.
         gc.disable()
         try:
+            if count:
+                distributed.join()
             return EXIT_STOPPED if train(job) else 0
         except BAD_INPUT as error:
             return refuse(name, error)
@@ -143,8 +159,9 @@ def row_tokens(settings: TrainingSettings, base: Path) -> int:
     return settings.max_length if positions is None else min(settings.max_length, positions)
 
 
-def check_left_out(name: str, given: int, kept: int, settings: TrainingSettings) -> None:
-    """Rows that TRL leaves out because too little of them fits are refused, or counted.
+def check_left_out(given: int, kept: int, settings: TrainingSettings, max_length: int) -> None:
+    """Rows of `train` that TRL leaves out because too little of them fits are refused, or
+    counted.
 
     Raises:
         DataError: there are some and the study does not say `too_long: drop`, or none is left.
@@ -152,11 +169,11 @@ def check_left_out(name: str, given: int, kept: int, settings: TrainingSettings)
     if kept == given:
         return
     text = (
-        f"{name}: with max_length {settings.max_length} {given - kept} of {given} rows have"
-        " nothing left to learn from (their prompt alone is longer)"
+        f"train: with max_length {max_length} {given - kept} of {given} rows have nothing left to"
+        " learn from (their prompt alone is as long, or the base has no more positions)"
     )
     if kept == 0 or settings.too_long == "refuse":
-        raise data.DataError(f"{text}; raise max_length, shorten them, or write too_long: drop")
+        raise data.DataError(f"{text}; shorten them, raise max_length, or write too_long: drop")
     print(text, flush=True)
     reporting.report(0, {"data/rows_left_out": given - kept})
 
@@ -217,6 +234,7 @@ def trl_arguments(settings: TrainingSettings, seed: int, *, max_length: int) -> 
         "save_steps": settings.save_every or settings.max_steps,
         "report_to": [],
         "disable_tqdm": True,
+        **sharding.arguments(settings, recomputes=settings.gradient_checkpointing),
     }
 
 
@@ -230,10 +248,12 @@ def evaluation_arguments(settings: TrainingSettings) -> dict[str, Any]:
 
 
 def fit(trainer: Any, events: "TrialEvents") -> None:
-    """Train from the base, or on from this trial's latest checkpoint."""
+    """Train from the base, or on from this trial's latest checkpoint, whichever number of
+    processes wrote it."""
     from transformers import PrinterCallback
 
     trainer.remove_callback(PrinterCallback)
+    distributed.require(trainer)
     trainer.add_callback(events)
     gc.freeze()
     gc.enable()
@@ -243,11 +263,24 @@ def fit(trainer: Any, events: "TrialEvents") -> None:
     trainer.train(resume_from_checkpoint=str(resume) if has_state else None)
 
 
-def save(trainer: Any, settings: TrainingSettings, base: Path, directory: Path) -> None:
-    """`save_model` of a trainer's model. The trainer's own files go."""
+def save(
+    trainer: Any,
+    settings: TrainingSettings,
+    base: Path,
+    directory: Path,
+    *,
+    load: Callable[[Any, Path], Any] = adapters.load_base,
+) -> None:
+    """`save_model` of a trainer's model, by the first rank. The trainer's own files go.
+
+    `load` made the model from settings and base; where no rank has it whole it is made again.
+    """
     model = trainer.accelerator.unwrap_model(trainer.model)
-    save_model(model, trainer.processing_class, settings, base, directory)
-    shutil.rmtree(trainer.args.output_dir, ignore_errors=True)
+    if sharding.trainer_of(settings) != "single":
+        model = distributed.whole_model(trainer, lambda: load(settings, base))
+    if model is not None:
+        save_model(model, trainer.processing_class, settings, base, directory)
+        shutil.rmtree(trainer.args.output_dir, ignore_errors=True)
 
 
 def save_model(

@@ -12,9 +12,8 @@ import pytest
 from controller.spec.loading import load_study
 from inner_trials import dpo, prepare, rejection_sampling, reward_model, sft
 from inner_trials.settings import read_settings
-from tests.cli_runs import Arl
+from tests.cli_runs import Arl, arl_in
 from tests.integration.sft_runs import ROOT
-from tests.target_runs import end_supervisor
 
 STUDIES = {
     "dpo/study": dpo.Settings,
@@ -79,9 +78,8 @@ def test_its_page_says_how_to_make_it_in_about_ten_lines() -> None:
 
 @pytest.fixture
 def arl(tmp_path: Path) -> Iterator[Arl]:
-    made = Arl(tmp_path)
-    yield made
-    end_supervisor(made.home / "targets" / "local")
+    with arl_in(tmp_path) as made:
+        yield made
 
 
 @pytest.mark.slow
