@@ -263,4 +263,5 @@ def test_what_is_hosted_is_registered_as_one_that_can_be() -> None:
     for name, found in hosted.items():
         assert issubclass(found.options, HostedOptions), name
         assert found.is_slow, "its calls must not hold up the loop"
-        assert not (found.asks_models or found.writes_patches), name
+        assert not found.asks_models, name
+        assert not found.writes_patches, name
