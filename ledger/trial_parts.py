@@ -92,7 +92,7 @@ def load_times(session: ReadSession, study_id: str) -> dict[int, float]:
         select(TRIALS.c.number, ATTEMPTS.c.wall_s)
         .join(TRIALS, TRIALS.c.id == ATTEMPTS.c.trial_id)
         .where(ATTEMPTS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
-        .order_by(ATTEMPTS.c.created_at, ATTEMPTS.c.kind, ATTEMPTS.c.index)
+        .order_by(ATTEMPTS.c.created_at, ATTEMPTS.c.kind, ATTEMPTS.c.attempt_index)
     )
     times: dict[int, float] = {}
     for number, wall_s in session.connection.execute(query):
