@@ -48,6 +48,9 @@ EXIT_OUT_OF_MEMORY: Final = 44
 EXIT_NOT_FINITE: Final = 45
 """A training program's: its loss became NaN or infinite."""
 
+EXIT_RANK_LOST: Final = 46
+"""A training program's of several processes: one of them was ended from outside, so all were."""
+
 EXIT_REFUSED: Final = 43
 """An evaluator's: the artifact itself cannot be scored (not loadable, not allowed). That is the
 candidate's fault and final; every other failure of an evaluator is the evaluator's own."""

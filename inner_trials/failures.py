@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from inner_trials.contract import EXIT_NOT_FINITE, EXIT_OUT_OF_MEMORY
+from inner_trials.contract import EXIT_NOT_FINITE, EXIT_OUT_OF_MEMORY, EXIT_RANK_LOST
 
 _NO_MEMORY: Final = ("out of memory", "can't allocate memory", "DefaultCPUAllocator")
+_LOST: Final = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 _LESS: Final = (
     "use a smaller per_device_train_batch_size (with more gradient_accumulation_steps), a smaller"
     " max_length, gradient_checkpointing: true, or parameterization: lora or qlora"
@@ -29,6 +30,12 @@ class OutOfMemory(TrainingFailure):
     status = EXIT_OUT_OF_MEMORY
 
 
+class RankLost(TrainingFailure):
+    """Another of several training processes is gone."""
+
+    status = EXIT_RANK_LOST
+
+
 def typed(error: Exception) -> TrainingFailure | None:
     """The failure an exception stands for; None for one that is a mistake of the program's."""
     if isinstance(error, TrainingFailure):
@@ -38,6 +45,9 @@ def typed(error: Exception) -> TrainingFailure | None:
     told = isinstance(error, RuntimeError) and any(words in text for words in _NO_MEMORY)
     if isinstance(error, MemoryError) or named or told:
         return OutOfMemory(f"out of memory: {text[:200] or 'an allocation failed'}; {_LESS}")
+    lost = isinstance(error, RuntimeError) and any(words in text for words in _LOST)
+    if lost or type(error).__name__ == "DistBackendError":
+        return RankLost(f"another rank is gone: {text[:200]}")
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from inner_trials import failures, guards, reporting, usage
+from inner_trials import distributed, failures, guards, reporting, usage
 
 REPORTED: Final[Mapping[str, str]] = {
     "loss": "train/loss",
@@ -92,7 +92,7 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         if state.global_step >= state.max_steps:
             # All is done: what counts is the model, and a checkpoint of the end helps nobody.
             control.should_save = False
-        elif reporting.should_stop():
+        elif distributed.agreed(reporting.should_stop()):
             control.should_save = True
             control.should_training_stop = True
             self.is_stopped = True
@@ -109,4 +109,6 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
             written.rmdir()
             self._keep(directory)
 
-        reporting.save_checkpoint(move)
+        with distributed.first_alone() as is_first:
+            if is_first:
+                reporting.save_checkpoint(move)

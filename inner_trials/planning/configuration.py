@@ -61,7 +61,7 @@ def accelerate_config(
         "use_cpu": plan.hardware == "cpu",
     }
     if plan.trainer == "fsdp2":
-        config["fsdp_config"] = _fsdp(recomputes=recomputes)
+        config["fsdp_config"] = fsdp_config(recomputes=recomputes)
     if plan.trainer == "zero3":
         config["deepspeed_config"] = _zero3(plan, machines=machines, steps=steps)
     if split_ways(plan) > 1:
@@ -82,8 +82,8 @@ def _check_accelerate(plan: Plan) -> None:
         raise _cannot(plan, "train_precision", rule, "write bf16, or launch it by a command")
 
 
-def _fsdp(*, recomputes: bool) -> Config:
-    """Version 2 shards each layer of the model by itself; SHARDED_STATE_DICT can be read back
+def fsdp_config(*, recomputes: bool) -> Config:
+    """Of accelerate's file, and of transformers' `fsdp_config`. Version 2 shards each layer of the model by itself; SHARDED_STATE_DICT can be read back
     on another number of processes."""
     return {
         "fsdp_version": 2,
