@@ -128,9 +128,12 @@ def trl_options(settings: Settings, common: Mapping[str, Any]) -> dict[str, Any]
     level = settings.importance_sampling_level
     if level == "auto":
         level = "sequence" if settings.loss_type == "luspo" else "token"
-    kept = {name: value for name, value in common.items() if name != "max_length"}
+    dropped = ("max_length", "activation_checkpointing")
+    kept = {name: value for name, value in common.items() if name not in dropped}
     return {
         **kept,
+        # By its old name: vLLM wants an older transformers, which knows no other.
+        "gradient_checkpointing": settings.gradient_checkpointing,
         "num_generations": settings.num_generations,
         "steps_per_generation": settings.steps_per_generation or None,
         "num_iterations": settings.num_iterations,
