@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from controller.steps.loading import load_view
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.loop import Callbacks
 from ledger import reads
 from ledger.records import Candidate, Resource, Trial
+from ledger.search import FinishedTrial
 from ledger.states import Reason, StudyState, TrialState
 from tests import model_endpoint as m
 from tests.acceptance.llm_study import (
@@ -187,10 +189,11 @@ def test_a_controller_that_is_killed_chooses_the_same_arms_afterwards(tmp_path: 
         "options": {
             "mode": "bandit",
             "cost": "trials",
-            "arms": [{"name": "random"}, {"name": "tpe", "options": {"startup_trials": 4}}],
+            "arms": [{"name": "random"}, {"name": "grid"}],
         },
     }
-    study = {"proposer": chosen, "budget": {"trials": 14}, "parallel": 1}
+    space = {"x": {**SPACE["x"], "step": 0.01}}
+    study = {"proposer": chosen, "space": space, "budget": {"trials": 14}, "parallel": 1}
     whole = open_service(tmp_path / "whole")
     undisturbed = submit(whole, tmp_path / "whole", **study)
     drive(whole, undisturbed)
@@ -205,7 +208,7 @@ def test_a_controller_that_is_killed_chooses_the_same_arms_afterwards(tmp_path: 
         worker.communicate()
     drive(service, killed)
     assert arms(service, killed) == arms(whole, undisturbed)
-    assert {"random", "tpe"} == set(arms(whole, undisturbed))
+    assert {"random", "grid"} == set(arms(whole, undisturbed))
     assert [c.params for c in candidates(service, killed)] == [
         c.params for c in candidates(whole, undisturbed)
     ]
@@ -231,3 +234,26 @@ def test_parameters_go_on_when_the_budget_of_tokens_leaves_no_room_for_a_model(
     assert (line.reserved, line.overrun) == (0, 0)
     assert line.spent == 8_900 * turns.count("llm_diff")
     assert problems(service) == []
+
+
+def test_a_study_that_is_read_again_knows_what_its_trials_took(
+    tmp_path: Path, service: Service
+) -> None:
+    chosen = {
+        "name": "hybrid",
+        "options": {"mode": "bandit", "arms": [{"name": "random"}, {"name": "grid"}]},
+    }
+    space = {"x": {**SPACE["x"], "step": 0.01}}
+    seen: list[FinishedTrial] = []
+
+    def watch(driver: StudyDriver) -> None:
+        seen[:] = driver.snapshot().view.finished
+
+    study_id = submit(service, tmp_path, proposer=chosen, space=space, budget={"trials": 6})
+    drive(service, study_id, Callbacks(on_tick=watch))
+    with service.ledger.read() as session:
+        again = load_view(session, study_id).finished
+    assert len(seen) == 6
+    assert again == seen
+    assert all(trial.wall_s > 0.0 for trial in again)
+    assert {trial.proposer for trial in again} == {"hybrid/random", "hybrid/grid"}
