@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 
 from ledger.digests import json_digest, params_digest
+from ledger.errors import ProposerFailed
 from ledger.records import Params
 from ledger.search import History, Proposal, Proposals
 from proposers.host import number_rng
 from proposers.ppo_features import COLUMNS, Observation, observe
-from proposers.ppo_learner import Learner
+from proposers.ppo_learner import Knowledge, Learner
 from proposers.ppo_memory import Memory
 from proposers.ppo_model import fold
 from proposers.ppo_options import NONE, SHIPPED, PpoOptions
@@ -108,14 +109,20 @@ class PpoSearch:
             self._warm_up()
             return Call(history, seed, [], [])
         if state != self._written:
-            self._learner.take(kept.knowledge)
+            self._take(kept.knowledge)
         return Call(history, seed, list(kept.pending), list(kept.rollout))
 
     def _warm_up(self) -> None:
         start = self._options.warm_start
         if start != NONE:
             weights = read_weights(SHIPPED_PATH if start == SHIPPED else Path(start))
-            self._learner.take(replace(self._learner.knowledge(), weights=weights))
+            self._take(replace(self._learner.knowledge(), weights=weights))
+
+    def _take(self, known: Knowledge) -> None:
+        try:
+            self._learner.take(known)
+        except ValueError as error:
+            raise ProposerFailed(f"what it learned does not fit this ARL: {error}") from None
 
     def _end(self, call: Call) -> bytes:
         kept = Kept(

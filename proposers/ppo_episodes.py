@@ -18,7 +18,7 @@ from proposers.ppo_rewards import reward_of
 from proposers.ppo_seen import STUDY, Seen, look
 from proposers.ppo_space import Array
 
-TRIALS: Final = (30, 150)
+TRIALS: Final = (20, 100)
 BATCHES: Final = (1, 1, 1, 2, 4, 8)
 OBJECTIVE: Final = Objective(metric="loss", direction=Direction.MINIMIZE)
 

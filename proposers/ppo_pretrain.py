@@ -47,9 +47,9 @@ SETTINGS: Final = {
     "target_kl": 0.02,
     "vf_coef": 0.5,
 }
-LEARNING_RATE: Final = 2e-4
+LEARNING_RATE: Final = 1e-4
 RECORDED_SHARE: Final = 0.5
-VALUE_ROUNDS: Final = 6
+VALUE_ROUNDS: Final = 1
 VALUE_PENALTY: Final = 10.0
 
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m proposers.ppo_pretrain")
     parser.add_argument("--out", type=Path, required=True, help="file to write (.safetensors)")
-    parser.add_argument("--trials", type=int, default=49_152, help="trials to learn from")
+    parser.add_argument("--trials", type=int, default=20_480, help="trials to learn from")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", default="none", help="shipped, none or a file to go on from")
     parser.add_argument("--studies", type=Path, nargs="*", default=[], help="exports (json)")
