@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from inner_trials import adapters, models, online, reporting, rewards, seeding, training
 from inner_trials.grpo_settings import Settings, check_settings, trl_options
-from inner_trials.scoring import Judge, RewardFunction, learned_reward, verifier_rewards
+from inner_trials.scoring import (
+    Judge,
+    RewardFunction,
+    environment_reward,
+    learned_reward,
+    verifier_rewards,
+)
 
 if TYPE_CHECKING:
     from inner_trials.grpo_trainer import RecordingTrainer
@@ -76,6 +82,7 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
         writer=writer,
         revisions=[online.revision_of(prompt) for prompt in job.prompts],
         has_ended=judge.has_ended,
+        rollout_func=None if job.environment is None else turns(job, encoded, judge),
     )
     if trainer.ref_model is not None:
         # TRL loads it from the base's files, without an adapter that was merged into the base.
@@ -90,7 +97,36 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
     return trainer
 
 
+def turns(job: Job, encoded: list[list[int]], judge: Judge) -> Any:
+    """TRL's hook for completions that are more than one answer."""
+    from inner_trials.environments.turns import play
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        assert job.environment is not None
+        rows = trainer.rows
+        played = play(
+            job.environment,
+            [job.prompts[row] for row in rows],
+            [encoded[row] for row in rows],
+            trainer.processing_class,
+            trainer.continuations,
+            max_tokens=job.settings.max_completion_length,
+            ends=judge.ends,
+        )
+        return {
+            "prompt_ids": [encoded[row] for row in rows],
+            "completion_ids": [state.tokens for state in played],
+            "logprobs": None,
+            "env_mask": [state.mask for state in played],
+            "episode": played,
+        }
+
+    return rollout
+
+
 def reward_functions(job: Job, judge: Judge, scorer: Any) -> list[RewardFunction]:
+    if job.environment is not None:
+        return [environment_reward]
     if scorer is not None:
         return [learned_reward(scorer, judge)]
     return verifier_rewards(judge, job.prompts, with_format=job.settings.format_weight > 0)

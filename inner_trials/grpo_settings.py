@@ -96,6 +96,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingsError("options.vllm_server: is only read with generation: vllm_server")
     if settings.vllm_sleep and settings.generation != "vllm_colocated":
         raise SettingsError("options.vllm_sleep: only a colocated vLLM shares the trainer's GPU")
+    if settings.environment and settings.generation != "transformers":
+        raise SettingsError("options.environment: its turns need generation: transformers")
     if settings.loss_type == "vespo" and settings.correction_level == "sequence":
         raise SettingsError("options.correction_level: loss_type vespo corrects each token")
 

@@ -1,5 +1,6 @@
 """TRL's GRPO trainer with eyes: what it samples is recorded, and what it does is measured."""
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,6 +51,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         return found
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self.rows = [example["row"] for example in inputs]
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         components = self._components[self._own_slice(len(inputs))]
         rewards = (components * self.reward_weights.to(components.device)).nansum(dim=1).tolist()
@@ -61,6 +63,31 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             output["rollout"] = torch.arange(len(inputs))
             self._rows = self._new_rows(inputs, output, components.tolist(), rewards)
         return output
+
+    def continuations(self, contexts: list[list[int]], room: int) -> list[list[int]]:
+        """What the policy says next to each context, sampled as all completions are."""
+        width, pad = max(map(len, contexts)), self.processing_class.pad_token_id
+        ids = [[pad] * (width - len(context)) + context for context in contexts]
+        mask = [[0] * (width - len(context)) + [1] * len(context) for context in contexts]
+        settings = copy.copy(self.generation_config)
+        settings.max_new_tokens = room
+        model = self.accelerator.unwrap_model(self.model)
+        was_training = model.training
+        model.eval()
+        with torch.no_grad():
+            out = model.generate(
+                input_ids=torch.tensor(ids, device=model.device),
+                attention_mask=torch.tensor(mask, device=model.device),
+                generation_config=settings,
+            )
+        model.train(was_training)
+        return [self._until_end(tokens) for tokens in out[:, width:].tolist()]
+
+    def _until_end(self, tokens: list[int]) -> list[int]:
+        for at, token in enumerate(tokens):
+            if token in self.eos_token_ids:
+                return tokens[: at + 1]
+        return tokens
 
     def _own_slice(self, count: int) -> slice:
         start = self.accelerator.process_index * count

@@ -14,10 +14,12 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from inner_trials import health, pins, reporting, rewards, training
 from inner_trials.contract import ROLLOUTS_DIR
 from inner_trials.data import DataError
+from inner_trials.environments.protocol import Environment
+from inner_trials.environments.registry import make_environment
 from inner_trials.prompts import Prompt, Shape, read_prompts
 from inner_trials.rollouts import Origin, RolloutWriter
 from inner_trials.scoring import Judge
-from inner_trials.settings import above, at_least, read_settings
+from inner_trials.settings import SettingsError, above, at_least, read_settings
 from inner_trials.verifiers.protocol import BadReferenceError, Verifier
 from inner_trials.verifiers.registry import make_verifier
 
@@ -38,13 +40,17 @@ class OnlineSettings(training.TrainingSettings):
     min_p: float = field(default=0.0, metadata={"at_least": 0.0, "at_most": 1.0})
     repetition_penalty: float = above(0.0, default=1.0)
     # the reward
-    reward: Literal["verifier", "learned"] | None = None
-    """`learned`: the input `reward`, a model that the program reward_model made; null: learned
-    if the study mounts one, else verifier."""
+    reward: Literal["verifier", "learned", "environment"] | None = None
+    """`learned`: the input `reward`, a model that the program reward_model made; `environment`:
+    what `environment` gives after some turns; null: learned if the study mounts such a model,
+    else environment if one is named, else verifier."""
     verifier: str = "exact"
     """exact, numeric, math, json_schema or code; with a learned reward, the judge of the input
     `heldout` alone."""
     verifier_options: dict[str, Any] = field(default_factory=dict)
+    environment: str = ""
+    """retry (a wrong answer may be tried again) or program (inner_trials.environments)."""
+    environment_options: dict[str, Any] = field(default_factory=dict)
     reward_version: str = ""
     """Pins the reward model: another one is refused. Empty: not pinned."""
     format_weight: float = at_least(0.0, default=0.0)
@@ -75,6 +81,7 @@ class Job(Generic[S]):
     reward_model: Path | None
     """Where the reward is learned."""
     verifier: Verifier
+    environment: Environment | None
     alarms: Mapping[str, health.Alarm]
     shape: Shape
     prompts: list[Prompt]
@@ -93,22 +100,43 @@ def prepare(cls: type[S], document: Mapping[str, Any]) -> Job[S]:
         other, heldout = read_prompts(path)
         if other != shape:
             raise DataError(f"heldout: its prompts are {other}, but those of train are {shape}")
-    reward_model = training.find_input("reward") if settings.reward != "verifier" else None
+    reward_model = None
+    if settings.reward == "learned" or (settings.reward is None and not settings.environment):
+        reward_model = training.find_input("reward")
     if settings.reward == "learned" and reward_model is None:
         reward_model = reporting.input_path("reward")
     if reward_model is not None:
         rewards.check_reward_model(reward_model, version=settings.reward_version)
-    check_references(verifier, heldout if reward_model is not None else [*prompts, *heldout])
+    environment = _environment(settings, verifier, shape)
+    check_references((environment or verifier).check, prompts if reward_model is None else [])
+    check_references(verifier.check, heldout)
     base = training.checked_base(settings)
     seed = reporting.seed()
-    return Job(settings, base, reward_model, verifier, alarms, shape, prompts, heldout, seed)
+    return Job(
+        settings, base, reward_model, verifier, environment, alarms, shape, prompts, heldout, seed
+    )
 
 
-def check_references(verifier: Verifier, prompts: Sequence[Prompt]) -> None:
-    """Raises DataError: a row has nothing the verifier can compare with."""
+def _environment(settings: OnlineSettings, verifier: Verifier, shape: Shape) -> Environment | None:
+    if settings.reward == "environment" and not settings.environment:
+        raise SettingsError("options.environment: reward environment needs one; name it")
+    if not settings.environment:
+        return None
+    if settings.reward not in (None, "environment"):
+        raise SettingsError(f"options.environment: with reward {settings.reward} none is asked")
+    if not settings.chat and shape == "text":
+        raise SettingsError("options.chat: an environment answers in messages; write true")
+    place = training.find_input("environment")
+    return make_environment(settings.environment, settings.environment_options, verifier, place)
+
+
+def check_references(
+    check: Callable[[Mapping[str, Any]], None], prompts: Sequence[Prompt]
+) -> None:
+    """Raises DataError: a row has nothing its judge can compare with."""
     for prompt in prompts:
         try:
-            verifier.check(prompt.fields)
+            check(prompt.fields)
         except BadReferenceError as error:
             raise DataError(f"{prompt.where}: {error}") from None
 
@@ -183,6 +211,7 @@ def rollout_writer(job: Job[S], judge: Judge, scorer: Any) -> RolloutWriter | No
         seed=job.seed,
         verifier=judge.version if scorer is None else f"reward_model/{scorer.version}",
         verifier_options=job.settings.verifier_options,
+        environment=None if job.environment is None else job.environment.version,
     )
     directory = reporting.output_dir() / ROLLOUTS_DIR
     shutil.rmtree(directory, ignore_errors=True)

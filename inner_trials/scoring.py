@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from inner_trials import failures
+from inner_trials.environments.turns import Played
 from inner_trials.prompts import Prompt
 from inner_trials.verifiers.protocol import Verdict, Verifier
 
@@ -14,21 +15,9 @@ PARALLEL: Final = "code/"
 """Verifiers of this kind wait for other processes: several at once."""
 
 
-class RewardFunction(Protocol):
-    """As TRL calls it; `row` is the data set's column with each prompt's number."""
-
-    __name__: str
-
-    def __call__(
-        self,
-        *,
-        prompts: Sequence[Any],
-        completions: Sequence[Any],
-        completion_ids: Sequence[Sequence[int]],
-        row: Sequence[int],
-        log_metric: Callable[[str, float], None],
-        **_: Any,
-    ) -> list[float]: ...
+RewardFunction: TypeAlias = Callable[..., list[float]]
+"""As TRL calls it, with keywords only; `row` is the data set's column with each prompt's number,
+`log_metric` takes a name and a value."""
 
 
 class Judge:
@@ -109,6 +98,16 @@ def learned_reward(model: Any, judge: Judge) -> RewardFunction:
         return scores
 
     return learned
+
+
+def environment_reward(
+    *, episode: Sequence[Played], log_metric: Callable[[str, float], None], **_: Any
+) -> list[float]:
+    """What the environment gave at the end of each episode."""
+    log_metric("turns", sum(state.turns for state in episode) / len(episode))
+    broken = [state.note not in ("", "cut off", "no room") for state in episode]
+    log_metric("broken_episodes", sum(broken) / len(broken))
+    return [state.reward for state in episode]
 
 
 def text_of(completion: Any) -> str:

@@ -15,6 +15,7 @@ def prepare_environment(scratch: Path) -> None:
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
         "TRANSFORMERS_VERBOSITY": "error",
         "TOKENIZERS_PARALLELISM": "false",
+        "TRL_EXPERIMENTAL_SILENCE": "1",
         # Trials share a machine: two of one thread each do more than either of two threads.
         "OMP_NUM_THREADS": "1",
         "HF_HOME": str(scratch / "huggingface"),

@@ -23,7 +23,8 @@ class Conversation:
 
     def __init__(self, argv: Sequence[str], script: str, *, deadline: float) -> None:
         self._process = start(argv, script)
-        self._deadline = deadline
+        self.deadline = deadline
+        """Of everything that is said or awaited."""
         self._unread = b""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
@@ -46,9 +47,13 @@ class Conversation:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def tell(self, message: Mapping[str, Any]) -> None:
         """Raises ConversationError."""
         self._send(json.dumps(message).encode() + b"\n")
+
+    def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises ConversationError."""
+        self.tell(message)
         try:
             answer = json.loads(self._line())
         except (ValueError, RecursionError):
@@ -88,7 +93,7 @@ class Conversation:
         return line
 
     def _wait(self, descriptor: int, event: int) -> None:
-        left = self._deadline - time.monotonic()
+        left = self.deadline - time.monotonic()
         poll = select.poll()
         poll.register(descriptor, event)
         if left <= 0 or not poll.poll(left * 1000):

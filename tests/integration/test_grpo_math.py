@@ -70,7 +70,7 @@ def job_of(base: Path, **options: Any) -> grpo.Job:
     grpo_settings.check_settings(settings)
     shape, rows = prompts.read_prompts(base.parent / "train.jsonl")
     verifier = make_verifier("exact", {})
-    return grpo.Job(settings, base, None, verifier, health.ALARMS, shape, rows, [], 0)
+    return grpo.Job(settings, base, None, verifier, None, health.ALARMS, shape, rows, [], 0)
 
 
 def loss_of(trainer: Any, **more: Any) -> float:

@@ -1,0 +1,1 @@
+"""Environments that answer back: several turns of one completion, and a reward at the end."""

@@ -1,0 +1,102 @@
+"""Plays episodes with the policy, turn by turn, token by token: nothing is tokenised twice.
+
+A completion is the model's tokens and, between them, the environment's, which are not learned
+from. An episode ends when its environment says so, when an answer is cut off, or when the next
+observation would leave no room; then it keeps the reward it had.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from inner_trials.data import DataError
+from inner_trials.environments.protocol import Environment, Episode
+from inner_trials.prompts import Prompt
+
+Generate = Callable[[list[list[int]], int], list[list[int]]]
+"""Answers to several contexts, each of at most so many tokens, up to the one that ends it."""
+
+
+@dataclass(slots=True)
+class Played:
+    tokens: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    """1 for the model's own tokens."""
+    reward: float = 0.0
+    turns: int = 0
+    note: str = ""
+    is_over: bool = False
+
+
+def play(
+    environment: Environment,
+    prompts: Sequence[Prompt],
+    encoded: Sequence[Sequence[int]],
+    tokenizer: Any,
+    generate: Generate,
+    *,
+    max_tokens: int,
+    ends: Sequence[int],
+) -> list[Played]:
+    """One episode for each prompt, all at once; `max_tokens` bounds each completion."""
+    played = [Played() for _ in prompts]
+    with ExitStack() as stack:
+        episodes = [
+            stack.enter_context(environment.start(prompt.prompt, prompt.fields))
+            for prompt in prompts
+        ]
+        while waiting := [i for i, state in enumerate(played) if not state.is_over]:
+            rooms = [max_tokens - len(played[i].tokens) for i in waiting]
+            contexts = [[*encoded[i], *played[i].tokens] for i in waiting]
+            answers = generate(contexts, max(rooms))
+            for i, answer, room in zip(waiting, answers, rooms, strict=True):
+                _take_turn(played[i], episodes[i], answer[:room], tokenizer, max_tokens, ends)
+    return played
+
+
+def _take_turn(
+    state: Played,
+    episode: Episode,
+    answer: list[int],
+    tokenizer: Any,
+    max_tokens: int,
+    ends: Sequence[int],
+) -> None:
+    state.tokens += answer
+    state.mask += [1] * len(answer)
+    state.turns += 1
+    state.is_over = True
+    if answer[-1] not in ends:
+        state.note = "cut off"
+        return
+    turn = episode.answer(tokenizer.decode(answer, skip_special_tokens=True))
+    state.reward, state.note = turn.reward, turn.note
+    if turn.observation is None:
+        return
+    between = observation_tokens(tokenizer, turn.observation)
+    if len(state.tokens) + len(between) >= max_tokens:
+        state.note = "no room"
+        return
+    state.tokens += between
+    state.mask += [0] * len(between)
+    state.is_over = False
+
+
+def observation_tokens(tokenizer: Any, text: str) -> list[int]:
+    """What stands between an answer that was ended and the next one.
+
+    Raises:
+        DataError: the template does not write a longer conversation as the shorter one and more.
+    """
+    asked = [{"role": "user", "content": "0"}, {"role": "assistant", "content": "0"}]
+    before = tokenizer.apply_chat_template(asked, tokenize=False)
+    after = tokenizer.apply_chat_template(
+        [*asked, {"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+    )
+    if not after.startswith(before):
+        raise DataError(
+            "base: its chat template changes earlier turns when a later one comes; environments"
+            " need one that only adds"
+        )
+    return list(tokenizer(after[len(before) :], add_special_tokens=False)["input_ids"])
