@@ -7,6 +7,7 @@ on a CPU accelerate turns FSDP into plain data parallelism without a word.
 import ctypes
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -40,6 +41,9 @@ def join() -> None:
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     else:
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+        # DeepSpeed calls torch by names that it will lose, once a layer and step.
+        warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
         _shard_on_cpu()
     found = os.environ.get(ranks.RENDEZVOUS)
     dist.init_process_group(
@@ -59,26 +63,32 @@ def _die_with_parent() -> None:
 
 
 def _shard_on_cpu() -> None:
-    """Let accelerate run FSDP version 2 without an accelerator.
+    """Let accelerate run FSDP version 2 and ZeRO-3 without a GPU.
 
-    It knows FSDP only beside a GPU's backends, though torch's `fully_shard` needs none. So its
-    state is corrected once made: where it found several CPU processes and was given an FSDP
-    plugin, the type is FSDP and the plugin is used, as it does itself for GPUs.
+    It knows them only beside a GPU's backends, though neither torch's `fully_shard` nor DeepSpeed
+    needs one. So its state is corrected once made: where it found CPU processes and was given a
+    plugin, the type is the plugin's and the plugin is used, as it does itself for GPUs.
     """
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import DistributedType
 
     original = AcceleratorState.__init__
 
-    def corrected(self: Any, *args: Any, fsdp_plugin: Any = None, **options: Any) -> None:
-        original(self, *args, fsdp_plugin=fsdp_plugin, **options)
-        if fsdp_plugin is None or self.distributed_type != DistributedType.MULTI_CPU:
+    def corrected(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        fsdp, zero = options.get("fsdp_plugin"), options.get("deepspeed_plugin")
+        if self.distributed_type != DistributedType.MULTI_CPU:
             return
-        if self.mixed_precision != "no":
-            fsdp_plugin.set_mixed_precision(self.mixed_precision)
-        self.fsdp_plugin = fsdp_plugin
-        self.distributed_type = DistributedType.FSDP
-        PartialState._shared_state["distributed_type"] = DistributedType.FSDP
+        if fsdp is not None:
+            if self.mixed_precision != "no":
+                fsdp.set_mixed_precision(self.mixed_precision)
+            self.fsdp_plugin, self.distributed_type = fsdp, DistributedType.FSDP
+        elif zero is not None:
+            zero.set_mixed_precision(self.mixed_precision)
+            zero.select(_from_accelerator_state=True)
+            self._mixed_precision = "no"  # DeepSpeed's own configuration says it
+            self.deepspeed_plugins, self.distributed_type = zero, DistributedType.DEEPSPEED
+        PartialState._shared_state["distributed_type"] = self.distributed_type
 
     AcceleratorState.__init__ = corrected
 
@@ -111,7 +121,7 @@ def is_first() -> bool:
     return not is_joined() or dist.get_rank() == 0
 
 
-def agreed(said: bool) -> bool:
+def agreed(*, said: bool) -> bool:
     """Whether any rank says so: all go the same way at the same step."""
     import torch
     import torch.distributed as dist
@@ -139,10 +149,13 @@ def first_alone() -> Iterator[bool]:
 def whole_model(trainer: Any, load: Callable[[], Any]) -> Any:
     """The trained model as a single process has it; None on all ranks but the first, though all
     have to call it. `load` makes the base once more, for the weights to be put into."""
-    weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    sharded = trainer.accelerator.unwrap_model(trainer.model)
+    if trainer.is_deepspeed_enabled:
+        weights = _gathered(sharded)
+    else:
+        weights = trainer.accelerator.get_state_dict(trainer.model)
     if not is_first():
         return None
-    sharded = trainer.accelerator.unwrap_model(trainer.model)
     model = load()
     if hasattr(sharded, "peft_config"):
         from peft import get_peft_model
@@ -150,3 +163,26 @@ def whole_model(trainer: Any, load: Callable[[], Any]) -> Any:
         model = get_peft_model(model, next(iter(sharded.peft_config.values())))
     model.load_state_dict(weights)
     return model
+
+
+def _gathered(model: Any) -> dict[str, Any]:
+    """What ZeRO-3 has split, in the optimizer's precision rather than the 16 bits that DeepSpeed
+    itself would save."""
+    import deepspeed
+    from deepspeed.utils import safe_get_full_fp32_param
+
+    weights: dict[str, Any] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            weights[name] = safe_get_full_fp32_param(parameter).detach().cpu().clone()
+        else:
+            with deepspeed.zero.GatheredParameters([parameter]):
+                weights[name] = parameter.detach().cpu().clone()
+    shared = model.state_dict().keys() - weights.keys()
+    tied = dict(model.named_parameters(remove_duplicate=False))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    for name in shared:
+        # A tied weight has two names; a buffer is whole on every rank.
+        kept = names.get(id(tied[name])) if name in tied else None
+        weights[name] = weights[kept] if kept else model.state_dict()[name]
+    return weights

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from inner_trials import adapters, models, pairs, pins, reporting, seeding, training
+from inner_trials import adapters, models, pairs, pins, reporting, seeding, sharding, training
 from inner_trials.settings import SettingsError, above, at_least, read_settings
 
 LossType: TypeAlias = Literal[
@@ -51,7 +51,7 @@ REPORTED: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(training.TrainingSettings):
+class Settings(sharding.ShardedSettings, training.TrainingSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-5)

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inner_trials import adapters, models, pairs, reporting, rewards, seeding, training
+from inner_trials import (
+    adapters,
+    distributed,
+    models,
+    pairs,
+    reporting,
+    rewards,
+    seeding,
+    sharding,
+    training,
+)
 from inner_trials.settings import SettingsError, above, at_least, read_settings
 
 REPORTED: Final[Mapping[str, str]] = {
@@ -31,7 +41,7 @@ HEAD: Final = ("score.weight",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(training.TrainingSettings):
+class Settings(sharding.ShardedSettings, training.TrainingSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-4)
@@ -72,7 +82,9 @@ def train(job: Job) -> bool:
     trainer = build_trainer(job)
     training.fit(trainer, events)
     directory = reporting.model_dir()
-    training.save(trainer, job.settings, job.base, directory)
+    training.save(trainer, job.settings, job.base, directory, load=load_classifier)
+    if not distributed.is_first():
+        return events.is_stopped
     description = rewards.write_description(
         directory,
         base_sha256=adapters.weights_digest(job.base),

@@ -3,6 +3,7 @@
 Standard library only, like everything that is read before training begins.
 """
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +42,11 @@ def processes(settings: object) -> int:
                 f"options.data_parallel: {settings.data_parallel} needs trainer: fsdp2 or zero3"
             )
         return 0
+    if settings.trainer == "zero3" and not importlib.util.find_spec("deepspeed"):
+        raise SettingsError(
+            "options.trainer: zero3 needs deepspeed, which this Python lacks; install it there,"
+            " name one that has it in program.python, or write trainer: fsdp2"
+        )
     if getattr(settings, "parameterization", "") == "qlora" and not ranks.visible_gpus():
         raise SettingsError(
             f"options.trainer: {settings.trainer} splits no 4-bit weights on a CPU; write"
@@ -53,11 +59,7 @@ def arguments(settings: object, *, recomputes: bool) -> dict[str, Any]:
     """What TRL's configurations take beside the rest; nothing for one process."""
     trainer = trainer_of(settings)
     if trainer == "fsdp2":
-        sharded: dict[str, Any] = {
-            "fsdp": True,
-            "fsdp_config": configuration.fsdp_config(recomputes=recomputes),
-        }
-    else:
-        return {}
-    # Recomputing is the sharding's own: around it, every weight would be gathered once more.
-    return {**sharded, "activation_checkpointing": False}
+        config = configuration.fsdp_config(recomputes=recomputes)
+        # Recomputing is FSDP's own: around it, every weight would be gathered once more.
+        return {"fsdp": True, "fsdp_config": config, "activation_checkpointing": False}
+    return {"deepspeed": configuration.deepspeed_config()} if trainer == "zero3" else {}

@@ -92,7 +92,7 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         if state.global_step >= state.max_steps:
             # All is done: what counts is the model, and a checkpoint of the end helps nobody.
             control.should_save = False
-        elif distributed.agreed(reporting.should_stop()):
+        elif distributed.agreed(said=reporting.should_stop()):
             control.should_save = True
             control.should_training_stop = True
             self.is_stopped = True

@@ -29,6 +29,7 @@ CAUSES: Final = {
 SAID: Final = {
     contract.EXIT_OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
     contract.EXIT_NOT_FINITE: Reason.NOT_FINITE,
+    contract.EXIT_RANK_LOST: Reason.CRASHED,
 }
 LOG_TAIL_BYTES: Final = 600
 

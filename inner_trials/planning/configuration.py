@@ -83,8 +83,8 @@ def _check_accelerate(plan: Plan) -> None:
 
 
 def fsdp_config(*, recomputes: bool) -> Config:
-    """Of accelerate's file, and of transformers' `fsdp_config`. Version 2 shards each layer of the model by itself; SHARDED_STATE_DICT can be read back
-    on another number of processes."""
+    """Of accelerate's file, and transformers' argument of that name. Version 2 shards each layer
+    of the model by itself; SHARDED_STATE_DICT can be read back on another number of processes."""
     return {
         "fsdp_version": 2,
         "fsdp_reshard_after_forward": True,
@@ -109,6 +109,20 @@ def _zero3(plan: Plan, *, machines: int, steps: int) -> Config:
         "gradient_accumulation_steps": steps,
     }
     return config | ({"deepspeed_multinode_launcher": "standard"} if machines > 1 else {})
+
+
+def deepspeed_config() -> Config:
+    """What transformers' argument `deepspeed` takes for ZeRO-3; `auto` is what the trainer's other
+    arguments say."""
+    names = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping")
+    return {
+        "zero_optimization": {"stage": 3, "contiguous_gradients": True},
+        "bf16": {"enabled": "auto"},
+        "fp16": {"enabled": "auto"},
+        "gradient_accumulation_steps": "auto",
+        **dict.fromkeys(names, "auto"),
+        "zero_allow_untested_optimizer": True,  # torch's AdamW, as without it
+    }
 
 
 def _parallelism(plan: Plan, processes: int) -> Config:

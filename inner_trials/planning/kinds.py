@@ -72,10 +72,11 @@ _TRAINING: Final[Mapping[str, str]] = {
     "parameterization": "parameterization",
     "precision": "train_precision",
 }
+_SHARDED: Final = {**_TRAINING, "trainer": "trainer", "data_parallel": "data_parallel"}
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    "sft": _TRAINING,
-    "dpo": {**_TRAINING, "loss_type": "loss_type", "reference": "reference"},
-    "reward_model": _TRAINING,
+    "sft": _SHARDED,
+    "dpo": {**_SHARDED, "loss_type": "loss_type", "reference": "reference"},
+    "reward_model": _SHARDED,
     "rejection_sampling": {
         **_TRAINING,
         "samples": "group_size",

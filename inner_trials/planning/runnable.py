@@ -22,14 +22,16 @@ _TRAINING: Final[Mapping[str, tuple[str, ...]]] = {
     "parameterization": VALUES["parameterization"],
     "train_precision": _TRAINED,
 }
+_SHARDED: Final = {**_TRAINING, "trainer": ("single", "fsdp2", "zero3")}
+"""By inner_trials/sharding.py, with any data_parallel; so are processes of one machine meant."""
 RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "sft": _TRAINING,
+    "sft": _SHARDED,
     "dpo": {
-        **_TRAINING,
+        **_SHARDED,
         "loss_type": VALUES["loss_type"],
         "reference": (AUTO, "adapter", "copy", "precomputed"),
     },
-    "reward_model": _TRAINING,
+    "reward_model": _SHARDED,
     "rejection_sampling": {
         **_TRAINING,
         "reward": ("verifier", "learned"),
@@ -76,7 +78,7 @@ def unrunnable(plan: Plan, kind: str) -> Iterator[PlanRefused]:
     for axis in AXES:
         value = getattr(plan, axis)
         allowed = runs.get(axis, (given[axis],))
-        if axis in _ELSEWHERE or value in allowed or _says_the_same(axis, value):
+        if axis in _ELSEWHERE or value in allowed or _says_the_same(plan, axis, value):
             continue
         yield PlanRefused(
             axis,
@@ -86,10 +88,10 @@ def unrunnable(plan: Plan, kind: str) -> Iterator[PlanRefused]:
         )
 
 
-def _says_the_same(axis: str, value: object) -> bool:
-    """Stated as it is anyway."""
+def _says_the_same(plan: Plan, axis: str, value: object) -> bool:
+    """Stated as it is anyway, or what another axis is for."""
     if axis == "data_parallel":
-        return value == 1
+        return value == 1 or plan.trainer != "single"  # a trainer that is not run is said so
     none_is_usual = (
         "value_model",
         "placement",

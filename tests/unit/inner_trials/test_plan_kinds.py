@@ -82,6 +82,12 @@ def test_settings_are_read_and_written_by_their_own_names() -> None:
     stated = {"group_size": 4, "rollout": "disaggregated", "loss_type": "auto"}
     assert settings_of("grpo", stated) == {"num_generations": 4, "generation": "vllm_server"}
     assert settings_of("grpo", {"rollout": "colocated"}) == {}
+    adapters = {"rollout": "disaggregated", "sync_payload": "adapter"}
+    assert settings_of("grpo", adapters) == {"generation": "vllm_adapters"}
+    sent = plan_of("p", "grpo", {"parameterization": "lora"}, {"generation": "vllm_adapters"})
+    validate(sent)
+    assert (sent.rollout, sent.sync, sent.sync_payload) == ("disaggregated", "full", "adapter")
+    assert list(unrunnable(sent, "grpo")) == []
     assert axis_of("command", "trainer") == "trainer"
     assert axis_of("sft", "learning_rate") == ""
 
@@ -95,7 +101,8 @@ def test_what_is_mounted_says_what_rewards_and_what_is_held_against() -> None:
 @pytest.mark.parametrize(
     ("kind", "axis", "value"),
     [
-        ("sft", "trainer", "fsdp2"),
+        ("sft", "trainer", "megatron"),
+        ("ppo", "trainer", "fsdp2"),
         ("sft", "tensor_parallel", 2),
         ("dpo", "optimizer_precision", "int8"),
         ("grpo", "rollout_precision", "fp8"),
