@@ -113,6 +113,9 @@ class RolloutWriter:
         rows, self._waiting = self._waiting, []
         unfinished = self._unfinished.stat().st_size if self._writer is not None else 0
         if sum(part.stat().st_size for part in self.parts()) + unfinished >= self._limit:
+            if not self.left_out:
+                mib = self._limit / (1024 * 1024)
+                print(f"rollouts: {mib:g} MiB are full; later completions are not recorded")
             self.left_out += len(rows)
             return
         same = asdict(self._origin)

@@ -188,11 +188,10 @@ def test_every_loss_trains(loss_type: str, task: Path, tuned: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_gspo_qlora_and_penalties_run(task: Path, tuned: Path, tmp_path: Path) -> None:
+def test_gspo_and_penalties_run(task: Path, tuned: Path, tmp_path: Path) -> None:
     options = {
         "loss_type": "grpo",
         "importance_sampling_level": "sequence",
-        "parameterization": "qlora",
         "repetition_penalty": 1.1,
         "delta": 2.0,
         "num_iterations": 2,

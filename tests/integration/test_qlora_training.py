@@ -63,6 +63,23 @@ def test_sft_on_a_4_bit_base_learns_and_leaves_weights_that_any_evaluator_loads(
     assert resumed.weights_digest() == trial.weights_digest()
 
 
+@pytest.mark.parametrize("program", ["grpo", "ppo"])
+def test_rewards_are_learned_from_on_a_4_bit_base(
+    task: Path, warm: Trial, packages: Path | None, tmp_path: Path, program: str
+) -> None:
+    trial = sft_runs.train(
+        tmp_path / "a",
+        task,
+        program=program,
+        base=warm.model,
+        packages=packages,
+        **{**QLORA, "max_steps": 6, "learning_rate": 1e-3, "max_completion_length": 8},
+    )
+    assert len(trial.values("train/reward")) == 6
+    assert trial.values("train/grad_norm")[6] > 0.0
+    assert sft_runs.exact_match(tmp_path / "after", trial.model, task) > 0.0
+
+
 @pytest.mark.parametrize("program", ["dpo", "reward_model"])
 def test_preferences_are_learned_on_a_4_bit_base(
     task: Path, warm: Trial, packages: Path | None, tmp_path: Path, program: str
