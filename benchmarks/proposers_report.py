@@ -1,6 +1,7 @@
 """The tables of the proposers' benchmark, as Markdown."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -58,7 +59,10 @@ def problems_of(by_key: dict[Key, Cell], batch: int, methods: Iterable[str]) -> 
 
 
 def overall(by_key: dict[Key, Cell], batch: int, last: int) -> list[str]:
-    methods = [m for m in methods_of(by_key, batch) if m not in NO_RANK]
+    ran = Counter(m for _, m, b in by_key if b == batch and m not in NO_RANK)
+    most = max(ran.values(), default=0)
+    # One that ran on few problems would leave few on which all can be compared.
+    methods = [m for m in methods_of(by_key, batch) if 2 * ran[m] >= most and ran[m]]
     problems = problems_of(by_key, batch, methods)
     if not problems:
         return []
