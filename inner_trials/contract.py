@@ -51,6 +51,9 @@ EXIT_NOT_FINITE: Final = 45
 EXIT_RANK_LOST: Final = 46
 """A training program's of several processes: one of them was ended from outside, so all were."""
 
+EXIT_ACTORS_LOST: Final = 47
+"""A training program's: the server that sampled for it is gone, or stands still."""
+
 EXIT_REFUSED: Final = 43
 """An evaluator's: the artifact itself cannot be scored (not loadable, not allowed). That is the
 candidate's fault and final; every other failure of an evaluator is the evaluator's own."""

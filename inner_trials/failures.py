@@ -2,7 +2,12 @@
 
 from typing import Final
 
-from inner_trials.contract import EXIT_NOT_FINITE, EXIT_OUT_OF_MEMORY, EXIT_RANK_LOST
+from inner_trials.contract import (
+    EXIT_ACTORS_LOST,
+    EXIT_NOT_FINITE,
+    EXIT_OUT_OF_MEMORY,
+    EXIT_RANK_LOST,
+)
 
 _NO_MEMORY: Final = ("out of memory", "can't allocate memory", "DefaultCPUAllocator")
 _LOST: Final = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
@@ -34,6 +39,12 @@ class RankLost(TrainingFailure):
     """Another of several training processes is gone."""
 
     status = EXIT_RANK_LOST
+
+
+class ActorsLost(TrainingFailure):
+    """What samples in another process is gone, or stands still."""
+
+    status = EXIT_ACTORS_LOST
 
 
 def typed(error: Exception) -> TrainingFailure | None:

@@ -7,8 +7,9 @@ judges in the verifier's place. Every setting is a field of grpo_settings.Settin
 `model/`, whole weights that any evaluator can load; `rollouts/`, what was sampled; and `resume/`.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from inner_trials import adapters, models, online, reporting, rewards, seeding, training
 from inner_trials.grpo_settings import Settings, check_settings, trl_options
@@ -19,12 +20,16 @@ from inner_trials.scoring import (
     learned_reward,
     verifier_rewards,
 )
+from inner_trials.settings import SettingsError
 
 if TYPE_CHECKING:
+    from inner_trials.actors import AdapterActors
     from inner_trials.grpo_trainer import RecordingTrainer
 
 
 Job: TypeAlias = online.Job[Settings]
+SAMPLED_BY: Final = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""Settings that a server takes by the same names."""
 
 
 def prepare(document: Mapping[str, Any]) -> Job:
@@ -42,6 +47,8 @@ def train(job: Job) -> bool:
     training.add_guards(trainer, job.settings, job.base)
     training.fit(trainer, events)
     trainer.close_rollouts()
+    if trainer.actors is not None:
+        trainer.actors.close()
     training.save(trainer, job.settings, job.base, reporting.model_dir())
     return events.is_stopped
 
@@ -82,6 +89,7 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
         writer=writer,
         revisions=[online.revision_of(prompt) for prompt in job.prompts],
         has_ended=judge.has_ended,
+        actors=make_actors(job, judge.ends, Path(config.output_dir)),
         rollout_func=None if job.environment is None else turns(job, encoded, judge),
     )
     if trainer.ref_model is not None:
@@ -122,6 +130,30 @@ def turns(job: Job, encoded: list[list[int]], judge: Judge) -> Any:
         }
 
     return rollout
+
+
+def make_actors(job: Job, ends: Sequence[int], directory: Path) -> "AdapterActors | None":
+    """With generation: vllm_adapters. Raises failures.ActorsLost, or SettingsError."""
+    from inner_trials.actors import AdapterActors, Server
+
+    settings = job.settings
+    if settings.generation != "vllm_adapters":
+        return None
+    if training.find_input("adapter") is not None:
+        # It is merged into the base here, which the server's base would not be.
+        raise SettingsError(
+            "options.generation: vllm_adapters cannot go on from the input adapter; mount the"
+            " merged model as base, and serve that"
+        )
+    sampling = {
+        "max_tokens": settings.max_completion_length,
+        "stop_token_ids": list(ends),
+        **{name: getattr(settings, name) for name in SAMPLED_BY},
+    }
+    folder = Path(settings.vllm_share) if settings.vllm_share else directory / "actors"
+    server = Server(settings.vllm_server, patience_s=settings.vllm_patience_s)
+    room = training.row_tokens(settings, job.base)
+    return AdapterActors(server, folder.absolute(), sampling, row_tokens=room)
 
 
 def reward_functions(job: Job, judge: Judge, scorer: Any) -> list[RewardFunction]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from inner_trials.online import OnlineSettings
 from inner_trials.settings import SettingsError, above, at_least
 
+SERVERS: Final = ("vllm_server", "vllm_adapters")
 LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]
 
 
@@ -47,13 +48,21 @@ class Settings(OnlineSettings):
     """Only this share of the tokens, those of the highest entropy, is learned from."""
     entropy_coef: float = at_least(0.0, default=0.0)
     # who samples
-    generation: Literal["transformers", "vllm_colocated", "vllm_server"] = "transformers"
+    generation: Literal["transformers", "vllm_colocated", "vllm_server", "vllm_adapters"] = (
+        "transformers"
+    )
+    """`vllm_server`: TRL's server, which is sent whole weights from GPU to GPU; `vllm_adapters`:
+    any vLLM, on other hardware too, which reads each update's LoRA adapter (actors.py)."""
     vllm_memory_share: float = field(default=0.3, metadata={"above": 0.0, "at_most": 1.0})
     vllm_sleep: bool = False
     """Give the GPU's memory back to the trainer between generations."""
     vllm_tensor_parallel: int = at_least(1, default=1)
     vllm_server: str = ""
-    """Like http://127.0.0.1:8000, for vllm_server."""
+    """Like http://127.0.0.1:8000, for vllm_server and vllm_adapters."""
+    vllm_share: str = ""
+    """For vllm_adapters: a directory that the server sees too; empty: the trial's own."""
+    vllm_patience_s: float = above(0.0, default=10.0)
+    """For vllm_adapters: a server that is not well for so long is given up."""
     correction: Literal["none", "importance_sampling", "tis", "mis"] = "tis"
     """With vLLM: weight what it sampled by how likely the trainer finds it; `tis` cuts weights
     off at correction_max (truncated importance sampling, Yao et al. 2025), `mis` leaves out what
@@ -90,16 +99,31 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.delta is not None and settings.delta <= 1.0 + settings.epsilon:
         raise SettingsError(f"options.delta: {settings.delta} must be more than 1 + epsilon")
-    if settings.generation == "vllm_server" and not settings.vllm_server:
-        raise SettingsError("options.vllm_server: generation vllm_server needs its address")
-    if settings.generation != "vllm_server" and settings.vllm_server:
-        raise SettingsError("options.vllm_server: is only read with generation: vllm_server")
-    if settings.vllm_sleep and settings.generation != "vllm_colocated":
-        raise SettingsError("options.vllm_sleep: only a colocated vLLM shares the trainer's GPU")
+    _check_sampler(settings)
     if settings.environment and settings.generation != "transformers":
         raise SettingsError("options.environment: its turns need generation: transformers")
     if settings.loss_type == "vespo" and settings.correction_level == "sequence":
         raise SettingsError("options.correction_level: loss_type vespo corrects each token")
+
+
+def _check_sampler(settings: Settings) -> None:
+    kind = settings.generation
+    if kind in SERVERS and not settings.vllm_server:
+        raise SettingsError(f"options.vllm_server: generation {kind} needs its address")
+    if settings.vllm_server and not settings.vllm_server.startswith(("http://", "https://")):
+        raise SettingsError(
+            f"options.vllm_server: {settings.vllm_server!r} must start with http:// or https://"
+        )
+    if kind not in SERVERS and settings.vllm_server:
+        names = " or ".join(SERVERS)
+        raise SettingsError(f"options.vllm_server: is only read with generation: {names}")
+    if settings.vllm_sleep and kind != "vllm_colocated":
+        raise SettingsError("options.vllm_sleep: only a colocated vLLM shares the trainer's GPU")
+    if kind == "vllm_adapters" and settings.parameterization != "lora":
+        raise SettingsError(
+            f"options.generation: vllm_adapters sends LoRA adapters, and parameterization is"
+            f" {settings.parameterization}; write lora, or another generation"
+        )
 
 
 def _check_batches(settings: Settings) -> None:
@@ -165,6 +189,9 @@ def vllm_options(settings: Settings) -> dict[str, Any]:
     """The part of the configuration that says who samples."""
     if settings.generation == "transformers":
         return {"use_vllm": False}
+    if settings.generation == "vllm_adapters":
+        # The trainer is given its actors once it is made: TRL's own would want to send weights.
+        return {"use_vllm": False, **correction_options(settings)}
     is_server = settings.generation == "vllm_server"
     placed: dict[str, Any] = (
         {"vllm_mode": "server", "vllm_server_base_url": settings.vllm_server}

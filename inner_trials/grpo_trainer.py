@@ -9,6 +9,7 @@ import torch
 from trl import GRPOTrainer
 
 from inner_trials import health
+from inner_trials.actors import AdapterActors
 from inner_trials.rollouts import Rollout, RolloutWriter
 
 
@@ -16,7 +17,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     """The loss, the rewards and the random numbers are TRL's own; nothing here changes them.
 
     `revisions` are the prompts' digests by the column `row`; `has_ended` says of a completion's
-    tokens whether the model ended it.
+    tokens whether the model ended it; `actors` sample in its place.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         writer: RolloutWriter | None,
         revisions: Sequence[str],
         has_ended: Callable[[Sequence[int]], bool],
+        actors: AdapterActors | None = None,
         **options: Any,
     ) -> None:
         self._writer = writer
@@ -35,10 +37,17 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         """Rows whose log-probabilities the trainer has yet to compute."""
         self.groups = 0
         self._ratio_max = 0.0
+        self.actors = actors
         super().__init__(*args, **options)
+        if actors is not None:
+            actors.attach(self)
 
     def _generate(self, prompts: list[Any]) -> Any:
         self._sampled = super()._generate(prompts)
+        if self.actors is not None:
+            late = self.state.global_step - self.actors.version
+            self._metrics["train"]["staleness"].append(float(late))
+            self._metrics["train"]["weight_sync_s"].append(self.actors.sync_s)
         return self._sampled
 
     def _calculate_rewards(self, *args: Any) -> Any:

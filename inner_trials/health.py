@@ -28,6 +28,8 @@ REPORTED: Final[Mapping[str, str]] = {
     "reward_variance_in_groups": "health/reward_variance_in_groups",
     "importance_ratio_mean": "health/importance_ratio_mean",
     "importance_ratio_max": "health/importance_ratio_max",
+    "staleness": "health/staleness",
+    "weight_sync_s": "health/weight_sync_s",
     "sampling/sampling_logp_difference/mean": "health/actor_mismatch",
     "sampling/sampling_logp_difference/max": "health/actor_mismatch_max",
     "sampling/importance_sampling_ratio/mean": "health/correction_mean",
@@ -63,6 +65,7 @@ ALARMS: Final[Mapping[str, Alarm]] = {
     "environment": Alarm("health/broken_episodes", 0.1),
     "gradient": Alarm("train/grad_norm", 1000.0),
     "actor_mismatch": Alarm("health/actor_mismatch", 0.1),
+    "stale_actors": Alarm("health/staleness", 0.0),
     "over_optimised": Alarm("guard/over_optimised", 0.1, patience=1),
     "forgetting": Alarm("guard/forgetting", 2.0, patience=1),
 }

@@ -192,6 +192,7 @@ class Reason(StrEnum):
     LAUNCH_FAILED = "launch_failed"
     IMAGE_MISSING = "image_missing"
     ATTEMPT_LOST = "attempt_lost"
+    ACTORS_LOST = "actors_lost"
     TARGET_UNAVAILABLE = "target_unavailable"
     DISK_FULL = "disk_full"
     ARTIFACT_CORRUPT = "artifact_corrupt"
@@ -255,6 +256,7 @@ _FAULTS: Final[Mapping[Reason, FaultClass]] = {
     Reason.LAUNCH_FAILED: _INFRASTRUCTURE,
     Reason.IMAGE_MISSING: _INFRASTRUCTURE,
     Reason.ATTEMPT_LOST: _INFRASTRUCTURE,
+    Reason.ACTORS_LOST: _INFRASTRUCTURE,
     Reason.TARGET_UNAVAILABLE: _INFRASTRUCTURE,
     Reason.DISK_FULL: _INFRASTRUCTURE,
     Reason.ARTIFACT_CORRUPT: _INFRASTRUCTURE,

@@ -36,6 +36,7 @@ _NOT_ITS_FAULT: Final = frozenset(
         Reason.LAUNCH_FAILED,
         Reason.IMAGE_MISSING,
         Reason.ATTEMPT_LOST,
+        Reason.ACTORS_LOST,
         Reason.TARGET_UNAVAILABLE,
         Reason.DISK_FULL,
         Reason.ARTIFACT_CORRUPT,

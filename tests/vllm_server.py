@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server: vLLM on the CPU with a tiny model of random weights.
+"""A real OpenAI-compatible server: vLLM on the CPU with a tiny model of random weights, or any.
 
 Needs an environment with vLLM in `.vllm` (`scripts/vllm_cpu.sh` makes it), or elsewhere: then
 ARL_VLLM names its directory.
@@ -13,9 +13,10 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "tiny"
@@ -70,16 +71,32 @@ def write_model(place: Path) -> None:
 
 
 class VllmServer:
-    """One server at one port, which may be killed and started again."""
+    """One server at one port, which may be killed and started again.
 
-    def __init__(self, place: Path) -> None:
-        self._model = place / "model"
+    It serves `model`, or without one a model that knows nothing; `arguments` and `environment`
+    are vLLM's.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        *,
+        model: Path | None = None,
+        context: int = CONTEXT,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._model = model or place / "model"
+        self._context = context
+        self._arguments = list(arguments)
+        self._environment = dict(environment or {})
         self._log = place / "server.log"
         self._home = place / "home"
         self._home.mkdir()
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        write_model(self._model)
+        if model is None:
+            write_model(self._model)
 
     @property
     def url(self) -> str:
@@ -89,7 +106,8 @@ class VllmServer:
         """Without waiting until it answers."""
         arguments = ["--model", str(self._model), "--served-model-name", NAME]
         arguments += ["--host", "127.0.0.1", "--port", str(self._port)]
-        arguments += ["--enforce-eager", "--dtype", "float32", "--max-model-len", str(CONTEXT)]
+        arguments += ["--enforce-eager", "--dtype", "float32"]
+        arguments += ["--max-model-len", str(self._context), *self._arguments]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(interpreter()), "-m", "vllm.entrypoints.openai.api_server", *arguments],
@@ -105,6 +123,7 @@ class VllmServer:
                     "VLLM_NO_USAGE_STATS": "1",
                     "VLLM_CPU_KVCACHE_SPACE": "1",
                     "OMP_NUM_THREADS": "1",
+                    **self._environment,
                 },
                 start_new_session=True,
             )
@@ -119,6 +138,15 @@ class VllmServer:
                 return
             time.sleep(0.5)
         raise AssertionError(f"vLLM is not ready: {self._log.read_text()[-4000:]}")
+
+    def freeze(self) -> None:
+        """Nothing of it runs any more, and no connection is closed."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """With everything that it started."""
@@ -143,8 +171,8 @@ class VllmServer:
 
 
 @contextmanager
-def vllm_server(place: Path) -> Iterator[VllmServer]:
-    server = VllmServer(place)
+def vllm_server(place: Path, **options: Any) -> Iterator[VllmServer]:
+    server = VllmServer(place, **options)
     try:
         server.start()
         server.wait_until_ready()

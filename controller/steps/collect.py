@@ -30,6 +30,7 @@ SAID: Final = {
     contract.EXIT_OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
     contract.EXIT_NOT_FINITE: Reason.NOT_FINITE,
     contract.EXIT_RANK_LOST: Reason.CRASHED,
+    contract.EXIT_ACTORS_LOST: Reason.ACTORS_LOST,
 }
 LOG_TAIL_BYTES: Final = 600
 

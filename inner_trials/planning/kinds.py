@@ -100,6 +100,7 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
     ("generation", "transformers"): "colocated",
     ("generation", "vllm_colocated"): "colocated",
     ("generation", "vllm_server"): "disaggregated",
+    ("generation", "vllm_adapters"): "disaggregated",
 }
 """What a setting's word is on its axis, where it is another one."""
 _SAID: Final[Mapping[tuple[str, object], str]] = {
@@ -169,6 +170,8 @@ def _set_axes(kind: str, stated: Axes, settings: Axes) -> dict[str, object]:
             rule = f"the program's setting {setting} says {said!r}"
             raise PlanRefused(axis, stated[axis], rule, "write both alike, or leave one out")
         found[axis] = value
+    if settings.get("generation") == "vllm_adapters":
+        found["sync_payload"] = "adapter"
     return found
 
 
@@ -219,4 +222,6 @@ def settings_of(kind: str, stated: Axes) -> dict[str, object]:
         for axis, value in stated.items()
         if axis in names and value not in (AUTO, None)
     }
+    if said.get("generation") == "vllm_server" and stated.get("sync_payload") == "adapter":
+        said["generation"] = "vllm_adapters"
     return {setting: value for setting, value in said.items() if value != ""}

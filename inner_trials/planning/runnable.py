@@ -46,6 +46,7 @@ RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "scorer": (AUTO, "reward_model"),
         "rollout": ("colocated", "disaggregated"),
         "sync": ("local", "full"),
+        "sync_payload": (AUTO, "canonical", "adapter"),
         "rollout_precision": _TRAINED,
         "correction": (NONE, "importance_sampling", "tis", "mis"),
         "placement": (AUTO, "colocated", "dedicated"),

@@ -286,6 +286,8 @@ def test_trls_advantages_are_the_formula(
         ({"loss_type": "cispo"}, "must be 1 or more; its authors write 5"),
         ({"delta": 1.1}, "must be more than 1 \\+ epsilon"),
         ({"generation": "vllm_server"}, "needs its address"),
+        ({"generation": "vllm_adapters", "vllm_server": "localhost:80"}, "must start with http"),
+        ({"generation": "vllm_adapters", "vllm_server": "http://x"}, "write lora, or another"),
         ({"vllm_sleep": True}, "only a colocated vLLM"),
         ({"steps_per_generation": 3, "gradient_accumulation_steps": 2}, "must divide"),
         ({"num_iterations": 4, "save_every": 6}, "must be a multiple of 4"),
