@@ -21,6 +21,8 @@ CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter_model.safetensors"
 BASE_FILE: Final = "base.json"
 """Beside an adapter that a program saved: which base it belongs to."""
+HEADS: Final = ("lm_head", "embed_out", "score")
+"""Kept whole on a 4-bit base: a reward model's head is new and trained as it is."""
 _PREFIX: Final = "base_model.model."
 CHUNK_BYTES: Final = 1024 * 1024
 
@@ -129,6 +131,7 @@ def quantization_config() -> Any:
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16 if has_bf16 else torch.float32,
+        llm_int8_skip_modules=list(HEADS),
     )
 
 
@@ -148,6 +151,16 @@ def lora_config(settings: AdapterSettings, *, task: str = "CAUSAL_LM") -> Any:
         # The head of a reward model is new: it has to be trained as a whole.
         modules_to_save=["score"] if task == "SEQ_CLS" else None,
     )
+
+
+def restore_head(model: Any, settings: AdapterSettings) -> None:
+    """On a 4-bit base TRL halves the precision of all that is trained; a new head reads what the
+    base computes, and needs the precision of that."""
+    if settings.parameterization != "qlora":
+        return
+    for name, weight in model.named_parameters():
+        if weight.requires_grad and "lora_" not in name:
+            weight.data = weight.data.float()
 
 
 def merged(model: Any, settings: AdapterSettings) -> Any:

@@ -126,6 +126,7 @@ def build_trainer(job: Job) -> Any:
         processing_class=tokenizer,
         peft_config=adapters.lora_config(settings, task="SEQ_CLS"),
     )
+    adapters.restore_head(trainer.model, settings)
     training.check_left_out(len(rows), len(trainer.train_dataset), settings, max_length)
     return trainer
 

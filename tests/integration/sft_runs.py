@@ -164,7 +164,7 @@ def score(
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     os.close(writing)
     with os.fdopen(reading, "rb") as channel:

@@ -144,6 +144,7 @@ def test_a_reward_model_is_scored_by_the_pairs_it_ranks_right(
     assert metrics["margin"] == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_win_rate_is_of_answers_that_the_fixed_judge_prefers(
     says_12: Path, says_3: Path, prefers_2: Path, tokenizer: Path, tmp_path: Path
 ) -> None:

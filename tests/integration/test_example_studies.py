@@ -29,13 +29,16 @@ def make_of(name: str) -> Callable[[Path], None]:
     return write
 
 
-@pytest.fixture(params=list(STUDIES))
-def study(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+@pytest.fixture(scope="module", params=list(STUDIES))
+def study(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
     """The study's name and file; models that would be taught are the untrained base."""
     name, _, file = str(request.param).partition("/")
-    make_of(name)(tmp_path / name)
-    shutil.copytree(tmp_path / name / "base", tmp_path / name / "reward")
-    return str(request.param), tmp_path / name / f"{file}.yaml"
+    made = tmp_path_factory.mktemp("examples") / name
+    make_of(name)(made)
+    shutil.copytree(made / "base", made / "reward")
+    return str(request.param), made / f"{file}.yaml"
 
 
 def test_arl_plans_it(study: tuple[str, Path], tmp_path: Path) -> None:

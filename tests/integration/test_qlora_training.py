@@ -11,7 +11,7 @@ from inner_trials import demo_task
 from tests.integration import preference_runs, sft_runs
 from tests.integration.sft_runs import ROOT, Trial
 
-pytestmark = [pytest.mark.train, pytest.mark.slow]
+pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 QLORA = {
     "parameterization": "qlora",
