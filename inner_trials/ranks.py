@@ -21,9 +21,10 @@ RENDEZVOUS: Final = "ARL_RENDEZVOUS"
 """A file that the ranks of one machine find each other by. A port could be taken by another trial
 between its choice and its use."""
 GRACE_S: Final = 5.0
-"""After the first rank that failed, what the others get to end by themselves."""
+"""After a rank that failed perhaps only because another did, what that one gets to say so."""
 _PAUSE_S: Final = 0.05
 _WELL: Final = (0, contract.EXIT_STOPPED)
+_UNSURE: Final = (1, contract.EXIT_RANK_LOST)
 _TAIL_BYTES: Final = 4_000
 
 
@@ -49,7 +50,7 @@ def visible_gpus() -> int:
 def launch(program: str, count: int, scratch: Path) -> int:
     """Be `count` ranks of `inner_trials.PROGRAM`; returns the exit status of all of them.
 
-    When one fails the others are ended within GRACE_S, and its status is returned: those of the
+    When one fails the others are ended, within GRACE_S, and its status is returned: those of the
     contract as they are, EXIT_RANK_LOST for one that a signal ended.
     """
     ranks = [_start(program, number, count, scratch) for number in range(count)]
@@ -94,7 +95,7 @@ def _wait(ranks: list[_Rank]) -> dict[int, int]:
                 continue
             statuses[rank.number] = status
             if status not in _WELL and deadline is None:
-                deadline = time.monotonic() + GRACE_S
+                deadline = time.monotonic() + (GRACE_S if status in _UNSURE else 0.0)
         if deadline is not None and time.monotonic() > deadline:
             break
         time.sleep(_PAUSE_S)
