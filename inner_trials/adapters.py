@@ -109,7 +109,9 @@ def _with_start(model: Any, start: Path | None) -> Any:
         return model
     from peft import PeftModel
 
-    return PeftModel.from_pretrained(model, start).merge_and_unload()
+    whole = PeftModel.from_pretrained(model, start).merge_and_unload()
+    whole.requires_grad_(requires_grad=True)  # peft had frozen it
+    return whole
 
 
 def _find_start() -> Path | None:

@@ -136,7 +136,8 @@ def _generate(
     for ids in given:
         is_ended = end in ids
         kept = ids[: ids.index(end)] if is_ended else ids
-        text = tokenizer.decode(kept, skip_special_tokens=True).strip()
+        # Special tokens stay: an answer with a stray one is not the same without it.
+        text = tokenizer.decode(kept).strip()
         answers.append(Answer(text, is_ended, len(kept)))
     step = settings.samples
     return [answers[start : start + step] for start in range(0, len(answers), step)]

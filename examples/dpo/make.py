@@ -14,11 +14,5 @@ def write_study(directory: Path) -> None:
     demo_inputs.write_pairs(directory)
 
 
-def teach(directory: Path) -> None:
-    """The base first, then pairs of its own mistakes."""
-    demo_inputs.teach(directory)
-    demo_inputs.write_own_mistakes(directory, *demo_inputs.OWN_MISTAKES)
-
-
 if __name__ == "__main__":
-    demo_inputs.make(write_study, teach)
+    demo_inputs.make(write_study, demo_inputs.teach)

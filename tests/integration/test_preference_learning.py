@@ -79,7 +79,8 @@ class Seed:
         reward = self.train(
             "reward", program="reward_model", base=base, data={"train": pairs["train"]}, **REWARD
         ).model
-        dpo = self.train("dpo", program="dpo", base=base, data=pairs, **DPO)
+        corrupted = preference_runs.write_pairs(self.task, self.root / "corrupted")
+        dpo = self.train("dpo", program="dpo", base=base, data=corrupted, **DPO)
         best = self.train("best", program="rejection_sampling", base=base, **BEST)
         judge = {"train": self.task / "data", "reward": reward}
         judged = self.train("judged", program="rejection_sampling", base=base, data=judge, **BEST)
