@@ -75,7 +75,11 @@ def test_a_loss_that_is_no_number_ends_all_ranks_with_its_own_reason(
     task: Path, tmp_path: Path
 ) -> None:
     given = {**SHORT, "learning_rate": 1e30, "warmup_steps": 0, "max_grad_norm": 0.0}
-    sft_runs.train(tmp_path / "nan", task, status=contract.EXIT_NOT_FINITE, **TWO, **given)
+    trial, process = sft_runs.start(tmp_path / "nan", task, **TWO, **given)
+    log, _ = process.communicate(timeout=280)
+    assert process.returncode == contract.EXIT_NOT_FINITE, log
+    assert "train/loss is nan at step" in log
+    assert not (trial.model / "model.safetensors").exists()
 
 
 @pytest.mark.slow
