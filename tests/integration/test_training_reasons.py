@@ -20,6 +20,7 @@ def arl(tmp_path: Path) -> Iterator[Arl]:
     [
         (contract.EXIT_OUT_OF_MEMORY, "out_of_memory"),
         (contract.EXIT_NOT_FINITE, "not_finite"),
+        (contract.EXIT_ACTORS_LOST, "actors_lost"),
     ],
 )
 def test_a_status_with_a_meaning_becomes_its_reason_with_the_programs_line(
