@@ -56,7 +56,9 @@ def test_a_saved_model_whose_template_changed_is_refused(base: Path) -> None:
     pins.write_pins(base)
     pins.verify_pins(base)
     (base / "chat_template.jinja").unlink()
-    with pytest.raises(ModelError, match=r"chat template is none, but .* when the model was saved"):
+    with pytest.raises(
+        ModelError, match=r"chat template is none, but .* when the model was saved"
+    ):
         pins.verify_pins(base)
 
 
