@@ -117,6 +117,19 @@ def test_the_record_has_both_probabilities_and_gives_the_corrections_again(
     assert set(trial.values("alarm/any").values()) == {0.0}
 
 
+def test_a_colocated_vllm_teaches_the_trainer(task: Path, tuned: Path, tmp_path: Path) -> None:
+    trial = grpo(tmp_path / "a", task, tuned, max_steps=60, learning_rate=5e-4)
+    before = sft_runs.exact_match(tmp_path / "before", tuned, task)
+    after = sft_runs.exact_match(tmp_path / "after", trial.model, task)
+    mismatch = trial.values("health/actor_mismatch")
+    print(f"{before=:.3f} {after=:.3f} mismatch {max(mismatch.values()):.2g}")
+    assert after > before + 0.03
+    assert max(mismatch.values()) < 0.05
+    ratios = trial.values("health/importance_ratio_max")
+    assert len(ratios) == 60
+    assert max(ratios.values()) < 1.01, "the trainer's own: one update a generation"
+
+
 def test_an_actor_with_stale_weights_rings_the_alarm(
     task: Path, tuned: Path, tmp_path: Path
 ) -> None:
