@@ -1,13 +1,14 @@
-"""Spending trials where the wins per cost are: an arm is drawn the oftener the more it wins.
+"""Spending trials where the wins per cost are: an arm is drawn the oftener the more it brings.
 
-A win is a trial that beats the best before it. It counts between 0 and 1, by its size: half at
-the noise floor plus the study's mean win, so that neither one lucky leap nor steps too small to
-matter decide. What is older counts less, so the choice follows when another arm becomes the
-better one. Wins are rare, so an arm's rate starts from that of all arms together, and less where
-fewer of its values are among the best; that difference fades as the study stalls, since good
-values that bring no win any more are worth nothing.
+What an arm brings is seen at two things. How its values rank among the latest of the study, the
+best counting most: every trial says something of that, so a poor arm is known after a few. And
+its wins, trials that beat the best before them: they are rare, but they are what is wanted. A win
+counts between 0 and 1, by its size: half at the noise floor plus the study's mean win, so that
+neither one lucky leap nor steps too small to matter decide. What is older counts less, so the
+choice follows when another arm becomes the better one.
 """
 
+import itertools
 import math
 import random
 from collections.abc import Collection, Sequence
@@ -20,22 +21,22 @@ from proposers.hybrid_options import HybridOptions
 from proposers.hybrid_results import Gains, Outcome, read_outcomes
 from proposers.hybrid_state import HybridState
 
-WARM_UP: Final = 3
+WARM_UP: Final = 5
 """Trials that each arm has before any is preferred."""
-MEMORY_TRIALS: Final = 15.0
-"""After so many trials of the study a win weighs 1/e."""
-STALLED_SHARE: Final = 0.05
-"""A study that gained less than this share of all its gains lately is about to stall."""
-PRIOR_TRIALS: Final = 8.0
-"""How many trials at the rate of all arms together are added to those of each."""
-EXPLORED: Final = 0.02
+MEMORY_TRIALS: Final = 20.0
+"""After so many trials of the study a trial weighs 1/e."""
+PRIOR_RANKED: Final = 2.0
+"""How many trials that rank like the mean are added to those of each arm."""
+PRIOR_WON: Final = 8.0
+"""How many that win as often as the mean."""
+RANKED_SHARE: Final = 0.5
+"""Ranks below the best half count nothing."""
+WINS_EXPONENT: Final = 0.5
+"""How much wins count beside ranks."""
+EXPLORED: Final = 0.06
 """The share of choices that are left to chance."""
-TOP_SHARE: Final = 0.25
-"""What is called the best of all values."""
-LEAST_QUALITY: Final = 0.1
-"""Of an arm whose values are never among them, against the one whose values most often are."""
-SHARPNESS: Final = 2.5
-"""An arm that is expected to win twice as often is drawn 2 ** SHARPNESS times as often."""
+SHARPNESS: Final = 6.0
+"""An arm from which twice as much is expected is drawn 2 ** SHARPNESS times as often."""
 LEAST_COST: Final = 0.1
 """Of the mean of all arms: an arm whose trials all fail at once is not for free."""
 
@@ -57,8 +58,12 @@ class Bandit:
         self._gains.update(history)
         outcomes = read_outcomes(history, self._arms, self._gains.gains)
         costs = self._costs(outcomes, state)
-        rates = win_rates(outcomes, self._gains.gains, noise_of(history))
-        self._rates = [rate / cost for rate, cost in zip(rates, costs, strict=True)]
+        ranks = qualities(outcomes)
+        wins = win_rates(outcomes, self._gains.gains, noise_of(history))
+        self._rates = [
+            rank * win**WINS_EXPONENT / cost
+            for rank, win, cost in zip(ranks, wins, costs, strict=True)
+        ]
 
     def choose(self, number: int, able: Collection[int], state: HybridState) -> int:
         # A generator of its own: the arms draw from that of the number.
@@ -104,22 +109,7 @@ def win_rates(
         for own in outcomes
     ]
     common = (math.fsum(won) / (math.fsum(trials) or 1.0)) or 1.0
-    pace = pace_of(gains)
-    return [
-        (w + PRIOR_TRIALS * common * q**pace) / (t + PRIOR_TRIALS)
-        for w, t, q in zip(won, trials, qualities(outcomes), strict=True)
-    ]
-
-
-def pace_of(gains: Sequence[float]) -> float:
-    """1 while the study still gains, falling to 0 as what it gained lately gets small beside what
-    it gained in all."""
-    total = math.fsum(gains)
-    if total <= 0.0:
-        return 0.0
-    last = len(gains) - 1
-    lately = math.fsum(weight_of(last - place) * gain for place, gain in enumerate(gains) if gain)
-    return min(1.0, lately / (STALLED_SHARE * total))
+    return [(w + PRIOR_WON * common) / (t + PRIOR_WON) for w, t in zip(won, trials, strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -127,25 +117,34 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def qualities(outcomes: Sequence[Sequence[Outcome]]) -> list[float]:
-    """How often each arm's values are among the best quarter of all, against the arm that is
-    most often there: LEAST_QUALITY to 1."""
-    pool = [outcome for own in outcomes for outcome in own]
-    scored = sorted((o.loss, weight_of(o.age)) for o in pool if o.loss is not None)
-    if not scored:
+    """What each arm's trials are worth by their ranks, relative to each other: the logarithm of
+    how far ahead of the middle of all each is. A failure is worth nothing."""
+    known = sorted(
+        (_loss(outcome), place, weight_of(outcome.age))
+        for place, own in enumerate(outcomes)
+        for outcome in own
+    )
+    total = math.fsum(weight for _, _, weight in known)
+    worth, trials, before = [0.0] * len(outcomes), [0.0] * len(outcomes), 0.0
+    for loss, equal in itertools.groupby(known, key=lambda one: one[0]):
+        ones = list(equal)
+        weight = math.fsum(weight for _, _, weight in ones)
+        rank = (before + weight / 2) / total  # of all that are equal: their middle
+        before += weight
+        each = max(0.0, math.log(RANKED_SHARE / rank)) if loss < math.inf else 0.0
+        for _, place, own_weight in ones:
+            trials[place] += own_weight
+            worth[place] += own_weight * each
+    if not math.fsum(worth) > 0.0:
         return [1.0] * len(outcomes)
-    left = math.fsum(weight for _, weight in scored) * TOP_SHARE
-    bar = scored[0][0]
-    for loss, weight in scored:
-        bar, left = loss, left - weight
-        if left <= 0.0:
-            break
-    shares = []
-    for own in outcomes:
-        top = math.fsum(weight_of(o.age) for o in own if o.loss is not None and o.loss <= bar)
-        # One trial more as good as the mean: an arm of which little is known is none of the worst.
-        shares.append((top + TOP_SHARE) / (math.fsum(weight_of(o.age) for o in own) + 1.0))
-    most = max(shares)
-    return [max(share / most, LEAST_QUALITY) for share in shares]
+    mean = math.fsum(worth) / total
+    return [
+        (w + PRIOR_RANKED * mean) / (t + PRIOR_RANKED) for w, t in zip(worth, trials, strict=True)
+    ]
+
+
+def _loss(outcome: Outcome) -> float:
+    return math.inf if outcome.loss is None else outcome.loss
 
 
 def noise_of(history: History) -> float:
