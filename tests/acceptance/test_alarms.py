@@ -15,7 +15,8 @@ cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"
 for step in 1 2 3 4 5 6 7 8; do
   ringing=0
   if [ "$x" = 0.9 ] && [ $step -ge 3 ]; then ringing=1; fi
-  echo "{\\"step\\": $step, \\"metric\\": \\"alarm/any\\", \\"value\\": $ringing}" >> "$ARL_REPORTS"
+  said='{"step": %d, "metric": "alarm/any", "value": %d}\\n'
+  printf "$said" $step $ringing >> "$ARL_REPORTS"
   sleep 0.05
   if [ -e "$ARL_STOP" ]; then exit 42; fi
 done

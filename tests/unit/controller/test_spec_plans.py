@@ -91,7 +91,11 @@ def test_options_are_axes_too() -> None:
             {},
             'program.plan.trainer: "ddp": unsupported trainer backend; write',
         ),
-        ({"trainer": "megatron"}, {}, "the built-in sft program runs single or fsdp2 or zero3; write"),
+        (
+            {"trainer": "megatron"},
+            {},
+            "the built-in sft program runs single or fsdp2 or zero3; write",
+        ),
         ({"qat": "int4", "deployment_quant": "torchao_int4"}, {}, "program.plan.qat:"),
         (
             {"parameterization": "lora"},
