@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from inner_trials import contract, ranks
@@ -93,8 +94,9 @@ def _shard_on_cpu() -> None:
     AcceleratorState.__init__ = corrected
 
 
-def require(trainer: Any) -> None:
-    """Raises NotSharded where the trainer's arguments ask for what its accelerator does not do."""
+def require(trainer: Any, resume: Path | None) -> None:
+    """Raises NotSharded where the trainer's arguments ask for what its accelerator does not do, or
+    for what cannot go on from the checkpoint."""
     arguments, found = trainer.args, trainer.accelerator.distributed_type.name
     for name, asked, runs in (
         ("fsdp2", arguments.fsdp, found == "FSDP" and trainer.accelerator.is_fsdp2),
@@ -105,6 +107,28 @@ def require(trainer: Any) -> None:
                 f"options.trainer: {name}, but accelerate runs {found} here; write trainer:"
                 " single, or run it where it can"
             )
+    if resume is not None:
+        _check_checkpoint(arguments, resume)
+
+
+def _check_checkpoint(arguments: Any, checkpoint: Path) -> None:
+    """Another kind of trainer may have written it, or ZeRO-3 in another number of processes:
+    DeepSpeed restores each rank's own part."""
+    parts = len(list(checkpoint.glob("global_step*/zero_pp_rank_*_optim_states.pt")))
+    wrote = "zero3" if parts else "single"
+    if (checkpoint / "pytorch_model_fsdp_0").is_dir():
+        wrote = "fsdp2"
+    runs = "fsdp2" if arguments.fsdp else "zero3" if arguments.deepspeed else "single"
+    if wrote != runs:
+        raise NotSharded(
+            f"resume: trainer {wrote} wrote this checkpoint, and {runs} cannot read it; write"
+            f" options.trainer: {wrote}"
+        )
+    if parts and parts != arguments.world_size:
+        raise NotSharded(
+            f"resume: {parts} processes of zero3 wrote this checkpoint, and only as many can read"
+            f" it; write options.data_parallel: {parts}, or trainer: fsdp2, which any number can"
+        )
 
 
 def is_joined() -> bool:
@@ -157,6 +181,7 @@ def whole_model(trainer: Any, load: Callable[[], Any]) -> Any:
     if not is_first():
         return None
     model = load()
+    model.config = sharded.config  # the trainer may have changed it
     if hasattr(sharded, "peft_config"):
         from peft import get_peft_model
 

@@ -253,14 +253,15 @@ def fit(trainer: Any, events: "TrialEvents") -> None:
     from transformers import PrinterCallback
 
     trainer.remove_callback(PrinterCallback)
-    distributed.require(trainer)
     trainer.add_callback(events)
     gc.freeze()
     gc.enable()
     print(f"{seeding.describe_runtime()}  rows {len(trainer.train_dataset)}", flush=True)
     resume = reporting.resume_dir()
-    has_state = resume is not None and (resume / "trainer_state.json").is_file()
-    trainer.train(resume_from_checkpoint=str(resume) if has_state else None)
+    if resume is not None and not (resume / "trainer_state.json").is_file():
+        resume = None
+    distributed.require(trainer, resume)
+    trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
 
 
 def save(

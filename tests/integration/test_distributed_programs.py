@@ -133,7 +133,33 @@ def test_data_parallelism_in_place_of_what_the_plan_says_is_refused(
         accelerator=SimpleNamespace(distributed_type=SimpleNamespace(name=found), is_fsdp2=False),
     )
     with pytest.raises(distributed.NotSharded, match=f"{trainer}, but accelerate runs {found}"):
-        distributed.require(trained)
+        distributed.require(trained, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "trainer", "processes", "words"),
+    [
+        (["pytorch_model_fsdp_0/x"], "single", 1, "write options.trainer: fsdp2"),
+        (["optimizer.pt"], "fsdp2", 2, "write options.trainer: single"),
+        (["optimizer.pt"], "zero3", 2, "trainer single wrote this checkpoint, and zero3 cannot"),
+        (["global_step8/zero_pp_rank_0_mp_rank_00_optim_states.pt"], "zero3", 2, "parallel: 1"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read_is_refused_with_what_wrote_it(
+    files: list[str], trainer: str, processes: int, words: str, tmp_path: Path
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    kind = {"fsdp2": "FSDP", "zero3": "DEEPSPEED"}.get(trainer, "NO")
+    trained = SimpleNamespace(
+        args=SimpleNamespace(
+            fsdp=trainer == "fsdp2", deepspeed=trainer == "zero3", world_size=processes
+        ),
+        accelerator=SimpleNamespace(distributed_type=SimpleNamespace(name=kind), is_fsdp2=True),
+    )
+    with pytest.raises(distributed.NotSharded, match=words):
+        distributed.require(trained, tmp_path)
 
 
 def test_settings_that_no_launch_can_meet_are_refused_with_what_to_write(

@@ -151,7 +151,7 @@ def test_a_checkpoint_of_two_goes_on_in_one_and_from_there_in_three(
 
 
 @pytest.mark.slow
-def test_lora_in_two_processes_is_merged_as_in_one_and_resumes(
+def test_lora_in_two_processes_is_merged_as_in_one(
     single: Trial, task: Path, tmp_path: Path
 ) -> None:
     base = single.model
@@ -162,6 +162,14 @@ def test_lora_in_two_processes_is_merged_as_in_one_and_resumes(
     adapters = [trial.model / "adapter" / "adapter_model.safetensors" for trial in (one, two)]
     tensors = [load_file(path) for path in adapters]
     assert tensors[0].keys() == tensors[1].keys()
+
+
+@pytest.mark.slow
+def test_lora_in_two_processes_goes_on_from_its_checkpoint_to_the_same_weights(
+    single: Trial, task: Path, tmp_path: Path
+) -> None:
+    base = single.model
+    two = sft_runs.train(tmp_path / "two", task, base=base, **LORA, **split(2))
     stop = ask_to_stop(tmp_path / "stopped")
     left = sft_runs.train(stop, task, status=contract.EXIT_STOPPED, base=base, **LORA, **split(2))
     resumed = sft_runs.train(
