@@ -15,7 +15,7 @@ from inner_trials.settings import SettingsError
 from ledger.artifacts import ArtifactStore
 from targets.protocol import Program
 from tests.integration import preference_runs, sft_runs
-from tests.integration.test_distributed_training import furthest, same_losses
+from tests.integration.distributed_runs import furthest, same_losses
 from tests.target_runs import attempt, bubblewrap_target, end_supervisor, finish, log_of
 
 pytestmark = pytest.mark.train

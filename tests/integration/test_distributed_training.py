@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from inner_trials import contract, demo_task
 from tests.integration import sft_runs
+from tests.integration.distributed_runs import furthest, same_losses
 from tests.integration.sft_runs import Trial
 
 pytestmark = pytest.mark.train
@@ -37,20 +38,6 @@ def split(processes: int, trainer: str = "fsdp2") -> dict[str, Any]:
 
 def alone() -> dict[str, Any]:
     return {**STEPS, "per_device_train_batch_size": BATCH}
-
-
-def same_losses(found: Trial, expected: Trial, tolerance: float = 1e-5) -> bool:
-    losses, others = found.values("train/loss"), expected.values("train/loss")
-    return bool(losses) and all(
-        losses[step] == pytest.approx(others[step], abs=tolerance) for step in losses
-    )
-
-
-def furthest(found: Path, expected: Path) -> float:
-    """The largest difference of two models' weights, which have the same names."""
-    one, two = load_file(found / "model.safetensors"), load_file(expected / "model.safetensors")
-    assert list(one) == list(two)
-    return max(float((one[name] - two[name]).abs().max()) for name in one)
 
 
 def ranks_of(process: "subprocess.Popen[str]") -> list[int]:
