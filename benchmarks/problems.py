@@ -67,7 +67,7 @@ def _usual(problem: Problem) -> float:
 def problems(package_tables: Path | None = None) -> dict[str, Problem]:
     """All by name: functions, variants of them, and the tables that are there."""
     found = [function(name) for name in FUNCTIONS]
-    found += [mixed(), conditional(), two_valleys(), hidden_valley()]
+    found += [mixed(), conditional(), two_valleys(), hidden_valley(), wide_valley()]
     found += [noisy(name) for name in ("branin", "hartmann6", "ackley")]
     found += [table(path) for path in sorted(TABLES.glob("*.json")) if path.stem in SPACES]
     if package_tables is not None:
@@ -188,7 +188,13 @@ VALLEY_RADIUS: Final = 0.2
 VALLEY_CORNERS: Final = 3
 
 
-def valley(*, name: str, wide: Callable[[float], float], rim: float) -> Problem:
+def valley(
+    *,
+    name: str,
+    wide: Callable[[float], float],
+    rim: float,
+    radius: float = VALLEY_RADIUS,
+) -> Problem:
     """A narrow valley from `rim` down to 0 near one corner of a cube, and elsewhere `wide` of how
     far the opposite corner is (0 to 1)."""
     space = {f"x{i}": Float(0.0, 1.0) for i in range(VALLEY_CORNERS)}
@@ -201,7 +207,7 @@ def valley(*, name: str, wide: Callable[[float], float], rim: float) -> Problem:
 
         def surface(params: Params) -> float:
             x = [float(params[f"x{i}"]) for i in range(VALLEY_CORNERS)]
-            near = math.dist(x, middle) / VALLEY_RADIUS
+            near = math.dist(x, middle) / radius
             around = wide(math.dist(x, opposite) / math.sqrt(VALLEY_CORNERS))
             return min(around, rim * near) if near < 1.0 else around
 
@@ -221,6 +227,12 @@ def hidden_valley() -> Problem:
     """Around the valley all is flat: nothing but chance finds it, and in it nothing but its slope
     leads down."""
     return valley(name="hidden_valley", wide=lambda far: 1.0, rim=0.72)
+
+
+def wide_valley() -> Problem:
+    """The same with one point in ten in the valley: whoever draws at random finds it soon, and is
+    then left behind by whoever follows its slope, but finds it later."""
+    return valley(name="wide_valley", wide=lambda far: 1.0, rim=0.72, radius=0.3)
 
 
 # --- tables --------------------------------------------------------------------------------------
