@@ -6,17 +6,20 @@ what was asked, and no cached prompt belongs to other weights. The server has to
 
 import http.client
 import json
+import os
 import secrets
 import shutil
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from inner_trials.contract import EXIT_ACTORS_LOST
 from inner_trials.failures import ActorsLost
 from inner_trials.settings import SettingsError
 
@@ -192,6 +195,24 @@ class AdapterActors:
         if self._name:
             with suppress(ActorsLost, SettingsError):
                 self._server.ask("/v1/unload_lora_adapter", {"lora_name": self._name})
+
+
+def exit_once_gone(is_alive: Callable[[], bool], name: str) -> None:
+    """Leave this process within seconds when what samples beside it is dead, wherever it waits.
+
+    A worker that was killed may hold a lock or half a message of a queue that its trainer then
+    waits for without end; no question that the trainer asks in between is ever reached.
+    """
+
+    def watch() -> None:
+        while is_alive():
+            time.sleep(BEAT_S)
+        print(
+            f"{name}: the rollout worker is lost: its process ended", file=sys.stderr, flush=True
+        )
+        os._exit(EXIT_ACTORS_LOST)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _words(error: Exception) -> str:

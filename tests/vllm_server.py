@@ -82,12 +82,13 @@ class VllmServer:
         place: Path,
         *,
         model: Path | None = None,
+        name: str = NAME,
         context: int = CONTEXT,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._model = model or place / "model"
-        self._context = context
+        self._name, self._context = name, context
         self._arguments = list(arguments)
         self._environment = dict(environment or {})
         self._log = place / "server.log"
@@ -104,7 +105,7 @@ class VllmServer:
 
     def start(self) -> None:
         """Without waiting until it answers."""
-        arguments = ["--model", str(self._model), "--served-model-name", NAME]
+        arguments = ["--model", str(self._model), "--served-model-name", self._name]
         arguments += ["--host", "127.0.0.1", "--port", str(self._port)]
         arguments += ["--enforce-eager", "--dtype", "float32"]
         arguments += ["--max-model-len", str(self._context), *self._arguments]

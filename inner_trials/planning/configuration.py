@@ -262,9 +262,12 @@ def vllm_arguments(
 
 def vllm_environment(plan: Plan) -> dict[str, str]:
     """Variables that a rollout server needs so that weights can be sent to it."""
+    found: dict[str, str] = {}
     if plan.sync_payload == "adapter":
-        return {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
-    return {"VLLM_SERVER_DEV_MODE": "1"} if plan.sync == "full" else {}
+        found["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    if placement_of(plan) == "bounded_async" or (plan.sync == "full" and not found):
+        found["VLLM_SERVER_DEV_MODE"] = "1"  # TRL pauses the server while it sends
+    return found
 
 
 def _format(plan: Plan, *, converted: bool) -> list[str]:

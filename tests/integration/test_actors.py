@@ -1,6 +1,8 @@
 """A rollout server that dies, freezes or refuses is noticed within seconds and named."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from inner_trials import contract
 from inner_trials.actors import AdapterActors, Server
 from inner_trials.failures import ActorsLost
 from inner_trials.settings import SettingsError
@@ -144,3 +147,21 @@ def test_completions_of_another_model_are_not_learned_from(fake: Fake, tmp_path:
     fake.answers["/v1/completions"] = lambda _: (200, answer)
     with pytest.raises(ActorsLost, match="gave 1 of another"):
         actors(fake, tmp_path).generate([[1]], None, 1, nullcontext())
+
+
+def test_a_process_leaves_once_what_samples_for_it_is_dead() -> None:
+    code = (
+        "import subprocess, time; from inner_trials.actors import exit_once_gone;"
+        " worker = subprocess.Popen(['sleep', '0.2']);"
+        " exit_once_gone(lambda: worker.poll() is None, 'p'); time.sleep(60)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == contract.EXIT_ACTORS_LOST
+    assert done.stderr == "p: the rollout worker is lost: its process ended\n"

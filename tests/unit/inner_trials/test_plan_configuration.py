@@ -139,7 +139,9 @@ def test_an_adapter_is_loaded_into_a_running_server() -> None:
     at = words.index("--enable-lora")
     assert words[at:] == ["--enable-lora", "--max-lora-rank", "8", "--max-loras", "4"]
     assert "--weight-transfer-config" not in words
-    assert vllm_environment(plan) == {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
+    adapters = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
+    assert vllm_environment(replace(plan, staleness_bound=0)) == adapters
+    assert vllm_environment(plan) == {**adapters, "VLLM_SERVER_DEV_MODE": "1"}
     assert vllm_environment(e.colocated) == {}
 
 
