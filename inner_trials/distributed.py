@@ -178,6 +178,8 @@ def whole_model(trainer: Any, load: Callable[[], Any]) -> Any:
         weights = _gathered(sharded)
     else:
         weights = trainer.accelerator.get_state_dict(trainer.model)
+    with first_alone():
+        pass  # a rank that left now would close connections that others still read from
     if not is_first():
         return None
     model = load()
