@@ -173,9 +173,13 @@ def first_alone() -> Iterator[bool]:
 def whole_model(trainer: Any, load: Callable[[], Any]) -> Any:
     """The trained model as a single process has it; None on all ranks but the first, though all
     have to call it. `load` makes the base once more, for the weights to be put into."""
+    from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
     sharded = trainer.accelerator.unwrap_model(trainer.model)
     if trainer.is_deepspeed_enabled:
         weights = _gathered(sharded)
+        # Or a model that is loaded from now on would be split over all ranks at once.
+        unset_hf_deepspeed_config()
     else:
         weights = trainer.accelerator.get_state_dict(trainer.model)
     with first_alone():
