@@ -66,7 +66,7 @@ def test_a_shifted_minimum_stays_inside_of_the_box_and_leaves_its_middle() -> No
     assert sorted(moved)[len(moved) // 2] > 1.0
 
 
-@pytest.mark.parametrize("name", ["two_valleys", "hidden_valley"])
+@pytest.mark.parametrize("name", ["two_valleys", "hidden_valley", "wide_valley"])
 def test_the_valley_is_lower_than_all_around_and_hard_to_meet(name: str) -> None:
     problem = SEARCHED[name]
     met = 0
