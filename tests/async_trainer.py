@@ -1,8 +1,9 @@
 """TRL's asynchronous GRPO on a CPU: `python async_trainer.py SITE SETTINGS`, a JSON file.
 
 Run by vLLM's interpreter, which has what TRL's rollout worker wants; what that lacks is taken from
-SITE, another environment's packages. On a CPU three things are put in the place of TRL's own: its
-attention kernel, the GPU's peak speed, and a response template. Writes its history as it goes.
+SITE, another environment's packages. On a CPU four things are put in the place of TRL's own: its
+attention kernel, the GPU's peak speed, a response template, and requests without seeds. Writes
+its history as it goes.
 """
 
 import json
@@ -13,11 +14,23 @@ from typing import Any
 
 sys.path.append(sys.argv[1])  # in the rollout worker's process too, which imports this file
 
+from trl.experimental.async_grpo.async_rollout_worker import (  # from SITE
+    AsyncRolloutWorker,
+    _AsyncRolloutLoop,
+)
+
 TEMPLATE = {
     "defaults": {"role": "assistant"},
     "start_anchor": "<|assistant|>",
     "fields": {"content": {"close_pattern": r"<\|end\|>|$", "content": "text"}},
 }
+
+
+class Unseeded(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL is not typed
+    """vLLM for CPUs dies of a request with a seed whose prompt does not fit into one step."""
+
+    async def _post(self, path: str, payload: dict[str, Any], *more: Any) -> Any:
+        return await super()._post(path, {k: v for k, v in payload.items() if k != "seed"}, *more)
 
 
 def is_exact(completions: Any, answer: Any, **columns: Any) -> list[float]:
@@ -62,6 +75,7 @@ def use_a_cpu() -> None:
     packing._flash_attn = lambda: kernels
     packing.get_target_dtype = lambda query, module: None
     async_grpo_trainer.get_peak_flops_per_device = lambda *given: None
+    AsyncRolloutWorker._loop_cls = Unseeded
     # It asks for a package by the name that the build for CPUs has not.
     async_rollout_worker.is_vllm_available = lambda *given, **named: True
 
