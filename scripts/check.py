@@ -70,7 +70,7 @@ GROUPS = (
     plain("integration", budget_s=600),
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=480),
-    replace(served("vllm", 900, missing_vllm), is_extra=True),
+    replace(served("vllm", 1800, missing_vllm), is_extra=True),
     served("train", 240, missing_training),
     served("bubblewrap", 300, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),
