@@ -115,7 +115,8 @@ if not os.fork():
     let_go()
     beat("daemon")
 names = ["beat-child", "beat-session", "beat-daemon"]
-while not all(os.path.exists(os.path.join(os.environ["ARL_OUTPUT"], n)) for n in names):
+paths = [os.path.join(os.environ["ARL_OUTPUT"], name) for name in names]
+while not all(os.path.exists(path) and os.path.getsize(path) for path in paths):
     time.sleep(0.01)
 print("it grows", flush=True)
 if os.environ["THEN"] == "exit": os._exit(0)

@@ -144,7 +144,7 @@ def test_a_trial_behind_the_median_is_pruned_and_costs_less(tmp_path: Path) -> N
         program={"kind": "command", "argv": ["/bin/sh", "-c", LEARNS]},
         proposer={"name": "grid"},
         space={"x": {"type": "float", "low": 0.1, "high": 0.9, "step": 0.8, "default": 0.9}},
-        pruning={"name": "median", "startup_trials": 2, "warmup_steps": 2},
+        pruning={"name": "median", "startup_trials": 2, "warmup_steps": 2, "margin": "none"},
         duplicates="replicate",
         budget={"trials": 2},
     )

@@ -77,7 +77,7 @@ def test_an_unknown_verb_suggests_a_known_one(arl: Arl) -> None:
 def test_plan_prices_both_profiles_and_makes_no_ledger(arl: Arl) -> None:
     arl.ok("init", "example")
     place = Arl(arl.place / "example")
-    price = place.ok("plan", "study.yaml", "--trial-time", "1m", "--json").json()
+    price = place.ok("plan", "study.yaml", "--trial-time", "5s", "--json").json()
     assert [p["profile"] for p in price["profiles"]] == ["quick", "thorough"]
     quick = price["profiles"][0]
     assert quick["gate_runs"]["least"] < quick["gate_runs"]["most"]

@@ -307,7 +307,7 @@ def test_a_study_on_machines_completes_and_leaves_none(
 ) -> None:
     monkeypatch.setenv(SECRET_NAME, SECRET)
     monkeypatch.setattr("targets.http_job.client.Patience", lambda: QUICK)
-    monkeypatch.setattr("targets.http_job.Patience", lambda: QUICK)
+    monkeypatch.setattr("targets.http_job.target.Patience", lambda: QUICK)
     home = tmp_path / "home"
     home.mkdir()
     service = open_service(home)

@@ -29,7 +29,7 @@ SEARCH = {"budget": {"trials": 5}, "noise": {"baseline_trials": 2}}
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobServer]:
     monkeypatch.setenv(SECRET_NAME, SECRET)
     monkeypatch.setattr("targets.http_job.client.Patience", lambda: QUICK)
-    monkeypatch.setattr("targets.http_job.Patience", lambda: QUICK)
+    monkeypatch.setattr("targets.http_job.target.Patience", lambda: QUICK)
     with job_server(tmp_path / "service") as running:
         yield running
 
