@@ -28,6 +28,15 @@ runpy.run_module("evaluator.programs.{name}", run_name="__main__")
 """
 
 
+def program_names() -> list[str]:
+    """The built-in programs, in order."""
+    return sorted(
+        entry.name.removesuffix(".py")
+        for entry in files("evaluator.programs").iterdir()
+        if entry.name.endswith(".py") and entry.name not in _NO_PROGRAMS
+    )
+
+
 def program_files(name: str) -> dict[str, bytes]:
     """A built-in program as `evaluate.py`, and beside it what it may import, by path.
 
@@ -36,12 +45,8 @@ def program_files(name: str) -> dict[str, bytes]:
     """
     programs = files("evaluator.programs")
     source = programs / f"{name}.py"
-    if not name.isidentifier() or source.name in _NO_PROGRAMS or not source.is_file():
-        known = sorted(
-            p.name.removesuffix(".py")
-            for p in programs.iterdir()
-            if p.name.endswith(".py") and p.name not in _NO_PROGRAMS
-        )
+    known = program_names()
+    if name not in known:
         raise UnknownName(
             f"evaluator.program is {name!r}, but the built-in ones are: {', '.join(known)}"
         )

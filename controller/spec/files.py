@@ -3,12 +3,12 @@
 import os
 import shutil
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from controller.spec.errors import Problem, StudyRefused, path, shown
 from controller.spec.study import StudySpec
+from evaluator.program_files import program_names
 
 DEFAULT_PROGRAM: Final = "evaluate.py"
 """What a bundle without an argv holds."""
@@ -86,11 +86,7 @@ def _interpreter(field: str, value: str | None, base: Path) -> Iterator[Problem]
 
 
 def _built_in(name: str) -> Iterator[Problem]:
-    known = sorted(
-        entry.name.removesuffix(".py")
-        for entry in files("evaluator.programs").iterdir()
-        if entry.name.endswith(".py") and entry.name not in ("__init__.py", "answers.py")
-    )
+    known = program_names()
     if name not in known:
         yield Problem(
             "evaluator.program",
