@@ -432,7 +432,7 @@ def test_splits_of_a_bundle_and_mutable_files_lie_below_it(tmp_path: Path) -> No
 
 def test_an_unknown_built_in_evaluator_lists_the_known_ones(tmp_path: Path) -> None:
     sft_folder(tmp_path)
-    with pytest.raises(StudyRefused, match="write one of command, exact_match, lm_eval_tasks, .*, pass_at_k, perplexity, win_rate,"):
+    with pytest.raises(StudyRefused, match="write one of command, exact_match, lm_eval_tasks, "):
         parse_study(changed(SFT, evaluator__program="rouge"), tmp_path)
 
 
