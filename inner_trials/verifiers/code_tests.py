@@ -163,7 +163,7 @@ def _result(answer: Mapping[str, Any], expected: object) -> str:
         return str(answer["error"])[:100]
     try:
         value = decoded(answer["value"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
         return "not plain data"
     return "passed" if _is_equal(value, expected) else "another value"
 

@@ -72,7 +72,8 @@ def decoded(value: Any) -> Any:
     """The inverse of `encoded`.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: it was not made by `encoded`.
+        ValueError, TypeError, KeyError, AttributeError, OverflowError: it was not made by
+            `encoded`.
     """
     if not isinstance(value, dict):
         if isinstance(value, list | float):

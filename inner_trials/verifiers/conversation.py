@@ -49,7 +49,11 @@ class Conversation:
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Raises ConversationError."""
-        self._send(json.dumps(message).encode() + b"\n")
+        try:
+            data = json.dumps(message).encode()
+        except RecursionError:  # the answer of another process, passed on
+            raise ConversationError("no JSON") from None
+        self._send(data + b"\n")
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Raises ConversationError."""

@@ -1,5 +1,6 @@
 """The code verifier: right programs pass; no trick of a wrong one does, and none gets out."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -89,6 +90,23 @@ CHEATS = {
 def test_a_cheat_is_worth_nothing(name: str) -> None:
     for row in (CALLS, OWN):
         assert verdict(CHEATS[name], row).reward == 0.0, name
+
+
+FORGED = "import os\nfor n in range(64):\n    try: os.write(n, {line!r} * 8)\n    except OSError: pass\n"
+
+
+def test_a_forged_answer_that_is_no_data_is_worth_nothing() -> None:
+    forged = FORGED.format(line=b'{"value": {"float": "0x1p99999"}}\n')
+    assert verdict(forged, CALLS).reason == "not plain data"
+    assert verdict(forged, OWN).reward == 0.0
+
+
+def test_a_forged_answer_at_the_limit_of_what_can_be_passed_on_is_worth_nothing() -> None:
+    # Read back at one depth of the stack, it is written to the tests at another.
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 80, limit):
+        line = b'{"value": ' + b"[" * depth + b"]" * depth + b"}\n"
+        assert verdict(FORGED.format(line=line), OWN).reward == 0.0
 
 
 def test_a_program_that_prints_what_every_test_might_want_fails() -> None:
