@@ -1,6 +1,6 @@
 """The options that a study file may give each proposer, as strict models."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,6 +9,8 @@ class Options(BaseModel):
     """Unknown keys are refused, and no text is taken for a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    FILES: ClassVar[tuple[str, ...]] = ()
+    """Options that may be the absolute path of a file, which has to be there at submit."""
 
     release: Literal["exact", "ladder"] | None = None
     """How it is told scores: exact, or ladder: rounded to the noise floor, with a best-so-far that

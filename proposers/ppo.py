@@ -58,7 +58,8 @@ class Call:
 
 
 class PpoSearch:
-    """See proposers.protocol. Raises InvalidInput where the file of `warm_start` is no good."""
+    """See proposers.protocol. The file of `warm_start` is read by the first call alone, which
+    raises InvalidInput where it is no good: afterwards the weights are in the state."""
 
     def __init__(
         self,
@@ -74,8 +75,6 @@ class PpoSearch:
         self._memory = Memory(self._cube)
         self._digest = json_digest({name: repr(d) for name, d in search_space.items()})[:16]
         self._learner = Learner(max(self._cube.width, 1), options)
-        if options.warm_start not in (NONE, SHIPPED):
-            read_weights(Path(options.warm_start))
         self._written: bytes | None = None
         """The state that the learner is in; None: it is in none."""
 

@@ -1,6 +1,7 @@
 """The options of the learned policy, readable without torch."""
 
 from pathlib import PurePath
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 
@@ -11,6 +12,8 @@ NONE = "none"
 
 
 class PpoOptions(HostedOptions):
+    FILES: ClassVar = ("warm_start",)
+
     update_every: int = Field(default=8, ge=2, le=1_000)
     """Trials that end between two updates of the policy."""
     epochs: int = Field(default=4, ge=1, le=100)

@@ -246,7 +246,7 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
     except ValidationError as error:
         for details in error.errors(include_url=False):
             where = ".".join(str(part) for part in details["loc"])
-            why = _OPTION_FAULTS.get(details["type"], details["msg"])
+            why = _OPTION_FAULTS.get(details["type"], details["msg"].removeprefix("Value error, "))
             if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
                 why = f"{name} takes only {', '.join(model.model_fields)}"
             yield where, why

@@ -9,6 +9,7 @@ from typing import Final
 from controller.spec.errors import Problem, StudyRefused, path, shown
 from controller.spec.study import StudySpec
 from evaluator.program_files import program_names
+from proposers.registry import find_proposer, parts
 
 DEFAULT_PROGRAM: Final = "evaluate.py"
 """What a bundle without an argv holds."""
@@ -50,6 +51,17 @@ def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
         yield from _file("evaluator.argv", below / DEFAULT_PROGRAM, below)
     if evaluator.program is not None:
         yield from _built_in(evaluator.program)
+    yield from _named_by_options(spec)
+
+
+def _named_by_options(spec: StudySpec) -> Iterator[Problem]:
+    name, options = spec.proposer.name, spec.proposer.options
+    for part in parts(name, options):
+        for option in find_proposer(part.name).options.FILES:
+            value = part.options.get(option)
+            if isinstance(value, str) and value.startswith("/") and not Path(value).is_file():
+                field = f"proposer.options.{part.where}{option}"
+                yield _missing(field, Path(value), value, "file")
 
 
 def _directory(field: str, value: str | None, base: Path) -> Iterator[Problem]:

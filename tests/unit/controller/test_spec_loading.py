@@ -430,6 +430,22 @@ def test_splits_of_a_bundle_and_mutable_files_lie_below_it(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize("where", ["", "arms.1.options."])
+def test_a_file_that_a_proposers_option_names_is_there_at_submit(
+    tmp_path: Path, where: str
+) -> None:
+    sft_folder(tmp_path)
+    weights = tmp_path / "mine.safetensors"
+    ppo = {"name": "ppo", "options": {"warm_start": str(weights)}}
+    hybrid = {"name": "hybrid", "options": {"arms": [{"name": "random"}, ppo]}}
+    document = changed(SFT, proposer=hybrid if where else ppo)
+    with pytest.raises(StudyRefused, match="there is no file") as refused:
+        parse_study(document, tmp_path)
+    assert [p.field for p in refused.value.problems] == [f"proposer.options.{where}warm_start"]
+    weights.touch()
+    assert parse_study(document, tmp_path).proposer.name in ("ppo", "hybrid")
+
+
 def test_an_unknown_built_in_evaluator_lists_the_known_ones(tmp_path: Path) -> None:
     sft_folder(tmp_path)
     with pytest.raises(StudyRefused, match="write one of command, exact_match, lm_eval_tasks, "):

@@ -13,11 +13,10 @@ import pytest
 import torch
 
 from ledger.digests import params_digest
-from ledger.errors import InvalidInput, ProposerFailed
+from ledger.errors import ProposerFailed
 from ledger.records import Params
 from ledger.search import History
 from ledger.states import Reason, TrialState
-from proposers.ppo import PpoSearch
 from proposers.ppo_memory import BEST_KEPT, LATEST_KEPT, Memory
 from proposers.ppo_options import PpoOptions
 from proposers.ppo_rewards import FAILURE, HIGHEST, reward_of
@@ -333,8 +332,22 @@ def test_weights_that_cannot_be_read_are_refused(
     file = tmp_path / "mine.safetensors"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(InvalidInput, match=why):
-        PpoSearch(BOWL, PpoOptions(warm_start=str(file)))
+    study = Driven(BOWL, bowl, options=PpoOptions(warm_start=str(file)))
+    with pytest.raises(ProposerFailed, match=why):
+        study.ask()
+
+
+def test_weights_that_are_gone_after_the_first_call_are_not_missed(tmp_path: Path) -> None:
+    file = tmp_path / "mine.safetensors"
+    shipped = Driven(BOWL, bowl)
+    shipped.ask()
+    assert shipped.state is not None
+    file.write_bytes(write_weights(read(shipped.state).knowledge.weights))
+    study = Driven(BOWL, bowl, options=PpoOptions(warm_start=str(file)))
+    study.ask()
+    file.unlink()
+    again = Driven(BOWL, bowl, options=PpoOptions(warm_start=str(file)), state=study.state)
+    assert again.ask()
 
 
 def test_a_state_that_is_damaged_or_newer_is_refused_and_says_so() -> None:
