@@ -105,6 +105,9 @@ def prepare(cls: type[S], document: Mapping[str, Any]) -> Job[S]:
         reward_model = training.find_input("reward")
     if settings.reward == "learned" and reward_model is None:
         reward_model = reporting.input_path("reward")
+    if settings.format_weight and (reward_model or settings.environment):
+        kind = "a learned reward" if reward_model else "an environment's reward"
+        raise SettingsError(f"options.format_weight: {kind} has no such part; leave it out")
     if reward_model is not None:
         rewards.check_reward_model(reward_model, version=settings.reward_version)
     environment = _environment(settings, verifier, shape)

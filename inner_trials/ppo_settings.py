@@ -38,5 +38,3 @@ def check_settings(settings: Settings) -> None:
         raise SettingsError("options.precision: ppo trains in fp32 or bf16; write one of them")
     if settings.environment:
         raise SettingsError("options.environment: ppo has no turns; use kind grpo")
-    if settings.format_weight and settings.reward == "learned":
-        raise SettingsError("options.format_weight: a learned reward has no such part")

@@ -92,7 +92,10 @@ def test_a_cheat_is_worth_nothing(name: str) -> None:
         assert verdict(CHEATS[name], row).reward == 0.0, name
 
 
-FORGED = "import os\nfor n in range(64):\n    try: os.write(n, {line!r} * 8)\n    except OSError: pass\n"
+FORGED = (
+    "import os\nfor n in range(64):\n"
+    "    try: os.write(n, {line!r} * 8)\n    except OSError: pass\n"
+)
 
 
 def test_a_forged_answer_that_is_no_data_is_worth_nothing() -> None:

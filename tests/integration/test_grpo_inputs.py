@@ -16,8 +16,8 @@ def task(tmp_path: Path) -> Path:
 
 
 def refusal(tmp_path: Path, task: Path, **settings: object) -> str:
-    given = {"per_device_train_batch_size": 8, **settings}
-    _, process = sft_runs.start(tmp_path / "trial", task, program="grpo", **given)  # type: ignore[arg-type]
+    given = {"program": "grpo", "per_device_train_batch_size": 8, **settings}
+    _, process = sft_runs.start(tmp_path / "trial", task, **given)  # type: ignore[arg-type]
     log, _ = process.communicate(timeout=60)
     assert process.returncode == contract.EXIT_BAD_INPUT, log
     assert log.count("\n") == 1, "one line, no traceback"
@@ -63,6 +63,20 @@ def test_a_bad_row_is_named_by_file_and_line(
 ) -> None:
     data = rows(tmp_path, {"prompt": "sort 21", "answer": "12"}, row)
     assert said in refusal(tmp_path, task, data=data)
+
+
+@pytest.mark.parametrize("program", ["grpo", "ppo"])
+def test_a_weight_of_a_part_that_the_reward_has_not_is_refused(
+    tmp_path: Path, task: Path, program: str
+) -> None:
+    mounted = {"train": task / "data", "reward": task / "base"}
+    said = refusal(tmp_path, task, program=program, format_weight=0.5, data=mounted)
+    assert f"{program}: options.format_weight: a learned reward has no such part" in said
+
+
+def test_an_environments_reward_has_no_part_for_the_form(tmp_path: Path, task: Path) -> None:
+    said = refusal(tmp_path, task, environment="retry", format_weight=0.5)
+    assert "options.format_weight: an environment's reward has no such part" in said
 
 
 def test_a_directory_that_is_no_reward_model_is_refused(tmp_path: Path, task: Path) -> None:
