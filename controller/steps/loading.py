@@ -216,6 +216,7 @@ def _live_trial(view: StudyView, state: LiveState, trial: Trial) -> LiveTrial:
         proposer=candidate.proposer,
         parent_id=candidate.parent_id,
         rationale=candidate.rationale,
+        curve=list(state.curves.get(trial.id, ())),
     )
     for (trial_id, kind, split), count in state.attempt_counts.items():
         if trial_id == trial.id:
@@ -288,4 +289,6 @@ def _attach(view: StudyView, state: LiveState, attempt: Attempt, recorded: Recor
         view.prepare = live
         view.prepare_launches = attempt.index + 1
     elif attempt.trial_id is not None:
-        view.live[attempt.trial_id].attempt = live
+        trial = view.live[attempt.trial_id]
+        trial.attempt = live
+        trial.wall_s += attempt.wall_s or 0.0

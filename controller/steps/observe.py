@@ -67,12 +67,12 @@ def _observe(ctx: StepContext, attempt: LiveAttempt, handle: str) -> None:
 def _record_values(
     ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial, values: list[IntermediateValue]
 ) -> None:
-    _follow(ctx, trial, values)
     # After a crash the reports are read from their start again; what the ledger has is skipped.
     fresh = values[attempt.skip_values :]
     attempt.skip_values = max(0, attempt.skip_values - len(values))
     if not fresh:
         return
+    _follow(ctx, trial, fresh)
     ctx.add(
         e.ValuesReported(
             attempt_id=attempt.id,

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from controller.steps.loading import load_view
+from controller.steps.view import StudyView
+from controller.worker.driver import StudyDriver
+from controller.worker.loop import Callbacks
 from ledger import reads
-from ledger.states import Reason, StudyState, TrialState
+from ledger.states import AttemptState, Reason, StudyState, TrialState
 from tests.acceptance.shell_study import drive, open_service, submit
 
 LEARNS = """
@@ -57,3 +60,41 @@ def test_what_cannot_win_is_ended_and_the_best_is_kept(
     assert len(complete) + len(pruned) == len(view.other_curves) == 5
     assert len(view.curves) == len(complete) + 2
     service.close()
+
+
+def test_a_study_that_is_read_again_knows_what_its_running_trials_showed_and_took(
+    tmp_path: Path,
+) -> None:
+    service = open_service(tmp_path)
+    # Large enough to be read beside the loop, so that an attempt is seen that has exited.
+    large = f'{LEARNS}truncate -s 64M "$ARL_OUTPUT/model/large"\n'
+    study_id = submit(
+        service,
+        tmp_path,
+        program={"kind": "command", "argv": ["/bin/sh", "-c", large]},
+        pruning={"name": "median", "startup_trials": 9, "horizon": 8},
+        budget={"trials": 1},
+    )
+    seen: set[AttemptState | None] = set()
+    differing: list[object] = []
+
+    def compare(driver: StudyDriver) -> None:
+        ctx = driver.snapshot()
+        if ctx.batch:
+            return  # ahead of the ledger
+        with service.ledger.read() as session:
+            again = load_view(session, study_id)
+        if known(again) != known(ctx.view):
+            differing.append((known(again), known(ctx.view)))
+        trials = [trial for trial in ctx.view.live.values() if trial.curve]
+        seen.update(trial.attempt.state if trial.attempt else None for trial in trials)
+
+    study = drive(service, study_id, Callbacks(on_tick=compare))
+    service.close()
+    assert study.state is StudyState.COMPLETED
+    assert differing == []
+    assert {AttemptState.RUNNING, AttemptState.EXITED} <= seen
+
+
+def known(view: StudyView) -> dict[str, tuple[list[tuple[int, float]], float]]:
+    return {trial.id: (trial.curve, round(trial.wall_s, 6)) for trial in view.live.values()}
