@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 from inner_trials import health
 from inner_trials.actors import AdapterActors
 from inner_trials.rollouts import Rollout, RolloutWriter
+from inner_trials.scoring import until_end
 
 
 class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
@@ -90,13 +91,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                 generation_config=settings,
             )
         model.train(was_training)
-        return [self._until_end(tokens) for tokens in out[:, width:].tolist()]
-
-    def _until_end(self, tokens: list[int]) -> list[int]:
-        for at, token in enumerate(tokens):
-            if token in self.eos_token_ids:
-                return tokens[: at + 1]
-        return tokens
+        return [until_end(tokens, self.eos_token_ids) for tokens in out[:, width:].tolist()]
 
     def _own_slice(self, count: int) -> slice:
         start = self.accelerator.process_index * count

@@ -19,7 +19,7 @@ from transformers import (
 
 from inner_trials import reporting
 from inner_trials.prompts import Prompt
-from inner_trials.scoring import Judge
+from inner_trials.scoring import Judge, until_end
 
 HELDOUT_PROMPTS: Final = 256
 """The first so many are used: it is a guard, not an evaluation."""
@@ -120,12 +120,6 @@ class HeldOut(TrainerCallback):  # type: ignore[misc]  # transformers is not typ
                     generation_config=settings,
                 )
             for index, tokens in zip(batch, out[:, width:].tolist(), strict=True):
-                answers[index] = self._ended(tokens)
+                answers[index] = until_end(tokens, self._judge.ends)
         model.train(was_training)
         return answers
-
-    def _ended(self, tokens: list[int]) -> list[int]:
-        for at, token in enumerate(tokens):
-            if token in self._judge.ends:
-                return tokens[: at + 1]
-        return tokens

@@ -12,6 +12,7 @@ from transformers import GenerationConfig, get_scheduler
 
 from inner_trials import failures, policy_math
 from inner_trials.ppo_settings import Settings
+from inner_trials.scoring import until_end
 
 Tensor = Any
 
@@ -111,13 +112,7 @@ class Learner:
                 attention_mask=mask.to(self.model.device),
                 generation_config=config,
             )
-        return [self._until_end(tokens) for tokens in out[:, width:].tolist()]
-
-    def _until_end(self, tokens: list[int]) -> list[int]:
-        for at, token in enumerate(tokens):
-            if token in self._ends:
-                return tokens[: at + 1]
-        return tokens
+        return [until_end(tokens, self._ends) for tokens in out[:, width:].tolist()]
 
     def judge(
         self,

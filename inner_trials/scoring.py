@@ -110,6 +110,12 @@ def environment_reward(
     return [state.reward for state in episode]
 
 
+def until_end(tokens: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """What was sampled, up to and with the first token that ends it."""
+    at = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
+    return list(tokens[: at + 1])
+
+
 def text_of(completion: Any) -> str:
     """A completion as TRL hands it over: a text, or one message."""
     if isinstance(completion, str):
