@@ -184,7 +184,9 @@ def lineage(job: Job, judge_version: str) -> dict[str, Any]:
         "prompts": len(job.prompts),
         "sampling": sampled,
         "seed": job.seed,
+        "chat": job.settings.chat,
         "judge": judge_version,
+        "judge_options": job.settings.verifier_options if job.reward is None else {},
         "min_reward": job.settings.min_reward,
     }
 

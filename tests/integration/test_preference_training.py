@@ -89,12 +89,14 @@ def test_a_reward_model_is_saved_with_a_version_that_others_can_check(
 def test_rejection_sampling_leaves_a_model_and_the_data_set_it_learned(
     task: Path, tmp_path: Path
 ) -> None:
-    trial = sft_runs.train(tmp_path / "best", task, program="rejection_sampling", **SAMPLING)
+    asked = {**SAMPLING, "verifier_options": {"ignore_spaces": True}}
+    trial = sft_runs.train(tmp_path / "best", task, program="rejection_sampling", **asked)
     data_set = trial.model / "data_set"
     lineage = json.loads((data_set / "lineage.json").read_text())
     rows = (data_set / "rows.jsonl").read_text().splitlines()
     assert (lineage["judge"], lineage["prompts"], lineage["rows"]) == ("exact/1", 128, len(rows))
     assert len(lineage["base_sha256"]) == len(lineage["prompts_sha256"]) == 64
+    assert (lineage["judge_options"], lineage["chat"]) == ({"ignore_spaces": True}, True)
     assert lineage["sampling"]["samples"] == 4
     assert len((data_set / "samples.ndjson").read_text().splitlines()) == 128
     assert 0 < trial.values("sampling/kept_share")[0] <= 1
