@@ -83,25 +83,19 @@ def use_a_cpu() -> None:
 def main() -> None:
     settings = json.loads(Path(sys.argv[2]).read_text())
     use_a_cpu()
+    trainer = make_trainer(settings)
+    watch(trainer, Path(settings["history"]))
+    trainer.train()
+    model = trainer.model.merge_and_unload()
+    model.save_pretrained(settings["output"])
+    trainer.processing_class.save_pretrained(settings["output"])
+
+
+def make_trainer(settings: dict[str, Any]) -> Any:
     from datasets import Dataset
     from peft import LoraConfig
-    from transformers import AutoTokenizer, TrainerCallback
+    from transformers import AutoTokenizer
     from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
-
-    from inner_trials.actors import exit_once_gone
-
-    class Writes(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
-        def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            process = trainer.rollout_worker._process
-            if state.global_step == 1:
-                # With 0 it ends where the training does.
-                exit_once_gone(lambda: process.exitcode in (None, 0), "async")
-
-        def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            said = {"history": state.log_history, "worker": trainer.rollout_worker._process.pid}
-            place = Path(settings["history"])
-            place.with_suffix(".new").write_text(json.dumps(said))
-            place.with_suffix(".new").rename(place)
 
     tokenizer = AutoTokenizer.from_pretrained(settings["model"])
     tokenizer.response_template = TEMPLATE
@@ -110,7 +104,7 @@ def main() -> None:
         {"prompt": [{"role": "user", "content": line["prompt"]}], "answer": line["completion"]}
         for line in lines
     ]
-    trainer = AsyncGRPOTrainer(
+    return AsyncGRPOTrainer(
         settings["model"],
         is_exact,
         AsyncGRPOConfig(
@@ -128,11 +122,27 @@ def main() -> None:
         processing_class=tokenizer,
         peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
     )
+
+
+def watch(trainer: Any, history: Path) -> None:
+    """Write its log to `history` as it grows, and leave once its rollout worker is dead."""
+    from transformers import TrainerCallback
+
+    from inner_trials.actors import exit_once_gone
+
+    class Writes(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
+        def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            process = trainer.rollout_worker._process
+            if state.global_step == 1:
+                # With 0 it ends where the training does.
+                exit_once_gone(lambda: process.exitcode in (None, 0), "async")
+
+        def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            said = {"history": state.log_history, "worker": trainer.rollout_worker._process.pid}
+            history.with_suffix(".new").write_text(json.dumps(said))
+            history.with_suffix(".new").rename(history)
+
     trainer.add_callback(Writes())
-    trainer.train()
-    model = trainer.model.merge_and_unload()
-    model.save_pretrained(settings["output"])
-    tokenizer.save_pretrained(settings["output"])
 
 
 if __name__ == "__main__":
