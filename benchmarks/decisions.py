@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.gate_simulation import FAMILIES, Outcome, simulate
+from benchmarks.worker_pools import end_with_parent
 from controller.decisions.profiles import PROFILES, THOROUGH, GateProfile
 from evaluator.statistics import mean, wilson_interval
 
@@ -84,7 +85,8 @@ def measure(profiles: Sequence[GateProfile], runs: int, workers: int) -> list[di
         for first in range(0, runs, chunk)
     ]
     found: dict[tuple[str, float, int, float], list[Outcome]] = {}
-    with multiprocessing.get_context("spawn").Pool(workers) as processes:
+    fresh = multiprocessing.get_context("spawn")
+    with fresh.Pool(workers, initializer=end_with_parent) as processes:
         for cell, outcomes in zip(cells, processes.imap(run_cell, cells), strict=True):
             key = (cell.profile.name, cell.profile.alpha, cell.family, cell.effect)
             found.setdefault(key, []).extend(outcomes)

@@ -16,9 +16,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +31,7 @@ from benchmarks.proposers_peers import (
 )
 from benchmarks.proposers_report import report
 from benchmarks.proposers_runs import CHECKPOINTS, Method, Search, search
+from benchmarks.worker_pools import worker_pool
 from ledger.errors import InvalidInput, ProposerFailed
 from proposers.registry import PROPOSERS
 
@@ -146,7 +146,7 @@ def run_all(
     """All cells; `keep` is given what there is after each."""
     cells: list[Cell] = []
     began = time.monotonic()
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with worker_pool(jobs) as pool:
         futures = {pool.submit(run_task, task): task for task in tasks}
         for done, future in enumerate(as_completed(futures), 1):
             task, cell = futures[future], future.result()
