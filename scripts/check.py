@@ -6,11 +6,13 @@ listed at the end with what would enable it.
 """
 
 import argparse
+import io
 import os
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +95,7 @@ class Lanes:
     def run(self) -> None:
         if self._lanes == 1:
             for run in self._runs:
-                run.run(strict=self._strict)
+                self._run(run)
         else:
             self._run_beside()
         for run in self._runs:
@@ -127,11 +129,18 @@ class Lanes:
         print(f"… {run.group.name}", flush=True)
         with path.open("w+", encoding="utf-8", errors="replace") as output:
             run.output = output
-            run.run(strict=self._strict)
+            self._run(run)
             output.seek(0)
             with self._lock:
                 print(output.read(), flush=True)
         run.output = None
+
+    def _run(self, run: GroupRun) -> None:
+        """A run that breaks has failed: neither the other groups nor the summary are lost."""
+        try:
+            run.run(strict=self._strict)
+        except Exception:  # noqa: BLE001  # whatever it was, it is told and counted
+            run.say(traceback.format_exc())
 
 
 def report(outcomes: Sequence[Outcome], wall_s: float) -> None:
@@ -154,6 +163,8 @@ def report(outcomes: Sequence[Outcome], wall_s: float) -> None:
 
 
 def main() -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what tests print may be in no code page
+        sys.stdout.reconfigure(errors="replace")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slow", action="store_true", help="with the tests marked slow")
     parser.add_argument("--only", action="append", default=[], help="a group; may be repeated")

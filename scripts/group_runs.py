@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
@@ -71,10 +72,10 @@ class GroupRun:
     """Where everything is printed; None means this process's own output."""
     outcome: Outcome = field(init=False)
     process: "subprocess.Popen[bytes] | None" = None
-    is_stopped: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.outcome = Outcome(self.group, "passed")
+        self.outcome = Outcome(self.group, "failed", failed=1, note="did not run to its end")
 
     def run(self, *, strict: bool) -> None:
         """Fill in `outcome`. With `strict`, a group that cannot run has failed."""
@@ -97,12 +98,11 @@ class GroupRun:
             self.outcome.note = "over its time budget"
 
     def run_commands(self) -> None:
-        for argv in self.group.commands:
-            if self.execute(argv) == 0:
-                self.outcome.passed += 1
-            else:
-                self.outcome.failed += 1
-                self.outcome.status = "failed"
+        codes = [self.execute(argv) for argv in self.group.commands]
+        passed = codes.count(0)
+        failed = len(codes) - passed
+        status = "failed" if failed else "passed"
+        self.outcome = Outcome(self.group, status, passed=passed, failed=failed)
 
     def run_pytest(self) -> None:
         if not any((ROOT / path).exists() for path in self.group.paths):
@@ -156,7 +156,7 @@ class GroupRun:
 
     def execute(self, argv: Sequence[str]) -> int | None:
         """Exit code of a command run in the project's root; None when it took too long."""
-        if self.is_stopped:
+        if self.stopped.is_set():
             return None
         factor = SLOW_BUDGETS if self.slow else 1
         self.say(f"$ {' '.join(Path(a).name if a == PYTHON else a for a in argv)}")
@@ -171,6 +171,8 @@ class GroupRun:
         )
         self.process = process
         try:
+            if self.stopped.is_set():  # since it was looked at above
+                return None
             return process.wait(timeout=self.group.budget_s * KILL_AFTER_BUDGETS * factor)
         except subprocess.TimeoutExpired:
             return None
@@ -179,7 +181,7 @@ class GroupRun:
 
     def stop(self) -> None:
         """Start nothing more, and end what runs. From any thread."""
-        self.is_stopped = True
+        self.stopped.set()
         self.end()
 
     def end(self) -> None:

@@ -82,3 +82,26 @@ def test_a_group_far_over_its_budget_is_stopped(
     group = Group("endless", 1, commands=(("sleep", "60"),))
     assert outcomes(tmp_path, [group], lanes=1)[0].status == "failed"
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_group_whose_run_breaks_has_failed_and_the_others_still_run(
+    tmp_path: Path, lanes: int
+) -> None:
+    broken = [
+        Group(name, 10, commands=((str(tmp_path / "no such program"),),))
+        for name in ("one", "two", "three")
+    ]
+    found = outcomes(tmp_path, [*broken, Group("good", 10, commands=(("true",),))], lanes=lanes)
+    assert [(o.status, o.failed) for o in found] == [("failed", 1)] * 3 + [("passed", 0)]
+
+
+def test_a_group_that_is_stopped_as_it_starts_leaves_no_process(tmp_path: Path) -> None:
+    class StoppedAtOnce(GroupRun):
+        def say(self, text: str) -> None:
+            self.stop()  # between the look whether it is stopped and the start
+
+    run = StoppedAtOnce(Group("late", 60, commands=(("sleep", "60"),)), (), False, tmp_path)
+    started = time.monotonic()
+    assert run.execute(("sleep", "60")) is None
+    assert time.monotonic() - started < 20
