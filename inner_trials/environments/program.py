@@ -79,8 +79,7 @@ class ProgramEpisode:
 
     def _turn(self, said: Mapping[str, Any]) -> Turn:
         observation, reward = said.get("observation"), said.get("reward", self._reward)
-        is_number = isinstance(reward, int | float) and math.isfinite(reward)
-        if not is_number or not isinstance(observation, str | None):
+        if not _is_finite(reward) or not isinstance(observation, str | None):
             return Turn(observation=None, reward=self._reward, note="not as agreed")
         self._reward = float(reward)
         if observation is not None and len(observation) > MAX_OBSERVATION_CHARS:
@@ -100,3 +99,10 @@ class ProgramEpisode:
         trace: TracebackType | None,
     ) -> None:
         self._talk.__exit__(kind, error, trace)
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float is near to
+        return False

@@ -32,7 +32,12 @@ def first_problem(value: object, schema: Mapping[str, Any]) -> str | None:
         found = next(validator.iter_errors(value), None)
     except TimeoutError:
         return "time-out"
-    except (Unresolvable, RecursionError, jsonschema.exceptions.UnknownType) as error:
+    except (
+        Unresolvable,
+        RecursionError,
+        OverflowError,  # multipleOf, of a whole number that no float is near to
+        jsonschema.exceptions.UnknownType,
+    ) as error:
         return f"schema: {type(error).__name__}"
     if found is None:
         return None

@@ -31,6 +31,7 @@ for line in sys.stdin:
     if text == "1": print("nonsense", flush=True); continue
     if text == "2": sys.exit(0)
     if text == "3": print('{"observation": "x", "reward": NaN}', flush=True); continue
+    if text == "4": print('{"reward": 1%s}' % ("0" * 400), flush=True); continue
     left -= 1
     reward = first["row"]["turns"] - left
     print(json.dumps({"observation": "0" if left else None, "reward": reward}), flush=True)
@@ -138,7 +139,13 @@ def test_a_program_of_the_studys_answers_each_turn(tokenizer: Any, counting: Any
 
 @pytest.mark.parametrize(
     ("text", "note"),
-    [("0", "time-out"), ("1", "no JSON"), ("2", "ended"), ("3", "not as agreed")],
+    [
+        ("0", "time-out"),
+        ("1", "no JSON"),
+        ("2", "ended"),
+        ("3", "not as agreed"),
+        ("4", "not as agreed"),
+    ],
 )
 def test_a_program_that_fails_ends_its_episode_with_the_reward_it_had(
     tokenizer: Any, counting: Any, text: str, note: str

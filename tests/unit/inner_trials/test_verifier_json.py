@@ -83,6 +83,10 @@ def test_an_answer_is_compared_as_json_compares() -> None:
     assert reward("[2, 1]", schema={}, answer=[1, 2]) == 0.0
 
 
+def test_a_number_that_no_float_is_near_to_fails() -> None:
+    assert reward("1" + "0" * 400, schema={"multipleOf": 0.5}) == 0.0
+
+
 def test_a_reference_to_an_address_is_never_fetched() -> None:
     schema = {"$ref": "http://127.0.0.1:9/schema.json"}
     verifier = make_verifier("json_schema", {})
