@@ -106,7 +106,7 @@ class Server:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers)
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            text: str = answer.read().decode()
+            text: str = answer.read().decode(errors="replace")
             return text
 
 
@@ -132,8 +132,14 @@ class AdapterActors:
         self._check_length(row_tokens)
 
     def _check_length(self, row_tokens: int) -> None:
-        served = json.loads(self._server.ask("/v1/models"))["data"][0]
-        longest = served.get("max_model_len")
+        said = self._server.ask("/v1/models")
+        try:
+            longest = json.loads(said)["data"][0].get("max_model_len")
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise SettingsError(
+                f"options.vllm_server: {self._server.url}/v1/models does not answer as vLLM does:"
+                f" {said[:80]!r}; name the address of vllm serve"
+            ) from None
         if longest is not None and longest < row_tokens:
             raise SettingsError(
                 f"options.vllm_server: {self._server.url} serves {longest} tokens at most and"

@@ -32,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: Any) -> None:
         status, said = self.answers[self.path](body)
-        content = json.dumps(said).encode()
+        content = said if isinstance(said, bytes) else json.dumps(said).encode()
         with suppress(OSError):  # whoever asked may have given up
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
@@ -81,6 +81,13 @@ def test_a_server_that_nobody_started_is_lost_after_its_patience() -> None:
     with pytest.raises(ActorsLost, match=r"the rollout server http://127\.0\.0\.1:\d+ is lost"):
         Server(fake.url, patience_s=0.5).wait_until_well()
     assert 0.5 <= time.monotonic() - since < 5.0
+
+
+@pytest.mark.parametrize("said", [b"<html>", b"\xff", {"data": []}, {"models": 1}, [1]], ids=str)
+def test_a_server_that_is_no_vllm_is_named(fake: Fake, tmp_path: Path, said: object) -> None:
+    fake.answers["/v1/models"] = lambda _: (200, said)
+    with pytest.raises(SettingsError, match=r"^options\.vllm_server: http://127.*/v1/models"):
+        actors(fake, tmp_path)
 
 
 def test_slow_work_is_waited_for_while_the_server_is_well(fake: Fake) -> None:
