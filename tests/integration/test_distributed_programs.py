@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from inner_trials import contract, demo_task, distributed, sft, sharding
+from inner_trials import contract, distributed, sft, sharding
 from inner_trials.settings import SettingsError
 from ledger.artifacts import ArtifactStore
 from targets.protocol import Program
@@ -28,13 +28,6 @@ TWO: Mapping[str, Any] = {
 }
 ONE: Mapping[str, Any] = {"per_device_train_batch_size": 32}
 SHORT: Mapping[str, Any] = {"max_steps": 4, "report_every": 1, "guard_every": 2}
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
 
 
 @pytest.mark.slow

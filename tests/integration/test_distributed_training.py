@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from inner_trials import contract, demo_task
+from inner_trials import contract
 from tests.integration import sft_runs
 from tests.integration.distributed_runs import furthest, same_losses
 from tests.integration.sft_runs import Trial
@@ -53,19 +53,6 @@ def wait_for(path: Path, pattern: str, patience_s: float = 120.0) -> None:
         time.sleep(0.01)
 
 
-def ask_to_stop(directory: Path) -> Path:
-    directory.mkdir()
-    (directory / "stop").touch()
-    return directory
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
     return sft_runs.train(tmp_path_factory.mktemp("single") / "a", task, **alone())
@@ -74,7 +61,7 @@ def single(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
     """Two processes that were asked to stop: they left after the first step."""
-    directory = ask_to_stop(tmp_path_factory.mktemp("two") / "stopped")
+    directory = sft_runs.ask_to_stop(tmp_path_factory.mktemp("two") / "stopped")
     return sft_runs.train(directory, task, status=contract.EXIT_STOPPED, **split(2))
 
 
@@ -123,7 +110,7 @@ def test_a_checkpoint_of_two_goes_on_in_one_and_from_there_in_three(
     single: Trial, stopped: Trial, task: Path, tmp_path: Path
 ) -> None:
     one = sft_runs.train(
-        ask_to_stop(tmp_path / "one"),
+        sft_runs.ask_to_stop(tmp_path / "one"),
         task,
         status=contract.EXIT_STOPPED,
         resume=stopped.resume,
@@ -157,7 +144,7 @@ def test_lora_in_two_processes_goes_on_from_its_checkpoint_to_the_same_weights(
 ) -> None:
     base = single.model
     two = sft_runs.train(tmp_path / "two", task, base=base, **LORA, **split(2))
-    stop = ask_to_stop(tmp_path / "stopped")
+    stop = sft_runs.ask_to_stop(tmp_path / "stopped")
     left = sft_runs.train(stop, task, status=contract.EXIT_STOPPED, base=base, **LORA, **split(2))
     resumed = sft_runs.train(
         tmp_path / "resumed", task, base=base, resume=left.resume, **LORA, **split(2)

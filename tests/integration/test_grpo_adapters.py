@@ -11,17 +11,12 @@ from subprocess import Popen
 
 import pytest
 
-from inner_trials import contract, demo_task, rollouts
+from inner_trials import contract, rollouts
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
-from tests.vllm_server import VllmServer, interpreter, vllm_server
+from tests.vllm_server import NEEDS_VLLM, VllmServer, vllm_server
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.train,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-]
+pytestmark = [*NEEDS_VLLM, pytest.mark.train, pytest.mark.timeout(1200)]
 
 OPTIONS = {
     "parameterization": "lora",
@@ -44,20 +39,6 @@ sync = AdapterActors.sync_weights
 AdapterActors.sync_weights = lambda self: None if self.version >= 0 else sync(self)
 """
 PATIENCE_S = 4.0
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not interpreter().exists():
-        pytest.skip("no vLLM in .vllm: scripts/vllm_cpu.sh installs it (3.5 GB)")
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Path:
-    return sft_runs.train(tmp_path_factory.mktemp("tuned") / "a", task).model
 
 
 @pytest.fixture(scope="module")

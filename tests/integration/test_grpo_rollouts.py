@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inner_trials import demo_task, grpo, online, pins, reporting, rollouts
+from inner_trials import grpo, online, pins, reporting, rollouts
 from inner_trials.data import DataError
 
 # The libraries warn about each other while they are imported.
@@ -23,13 +23,6 @@ OPTIONS = {
     "max_length": 64,
     "temperature": 1.3,
 }
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
 
 
 @pytest.fixture

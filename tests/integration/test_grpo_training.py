@@ -1,12 +1,11 @@
 """The GRPO program really trains: it learns, repeats, resumes to the bit and stops when asked."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
-from inner_trials import contract, demo_task, rollouts
+from inner_trials import contract, rollouts
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
 
@@ -23,31 +22,22 @@ OPTIONS: dict[str, object] = {
 }
 
 
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Path:
-    """What SFT made: GRPO only strengthens what a model does at times."""
-    return sft_runs.train(tmp_path_factory.mktemp("tuned") / "a", task).model
-
-
 def grpo(directory: Path, task: Path, base: Path, **settings: object) -> Trial:
     return sft_runs.train(directory, task, program="grpo", base=base, **{**OPTIONS, **settings})
-
-
-def data(task: Path, **more: Path) -> dict[str, Path]:
-    return {"train": task / "data", "heldout": task / "evaluator" / "holdout.jsonl", **more}
 
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory, task: Path, tuned: Path) -> Trial:
     directory = tmp_path_factory.mktemp("short") / "a"
-    return grpo(directory, task, tuned, data=data(task), guard_every=3, save_every=3, beta=0.05)
+    return grpo(
+        directory,
+        task,
+        tuned,
+        data=sft_runs.with_heldout(task),
+        guard_every=3,
+        save_every=3,
+        beta=0.05,
+    )
 
 
 def test_a_run_reports_its_health_at_every_step(short: Trial) -> None:
@@ -110,7 +100,13 @@ def test_model_and_record_are_left_and_nothing_of_the_trainers(short: Trial) -> 
 def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
     task: Path, tuned: Path, tmp_path: Path, options: dict[str, object]
 ) -> None:
-    given = {**OPTIONS, "max_steps": 12, **options, "data": data(task), "guard_every": 4}
+    given = {
+        **OPTIONS,
+        "max_steps": 12,
+        **options,
+        "data": sft_runs.with_heldout(task),
+        "guard_every": 4,
+    }
     whole = sft_runs.train(tmp_path / "whole", task, program="grpo", base=tuned, **given)
     killed, process = sft_runs.start(
         tmp_path / "killed",
@@ -119,13 +115,7 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
         base=tuned,
         **given,  # type: ignore[arg-type]  # a mixture of options
     )
-    deadline = time.monotonic() + 90
-    while not list(killed.resume.glob("checkpoint-*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert list(killed.resume.glob("checkpoint-*")), "it never saved"
-    assert not (killed.model / "model.safetensors").exists(), "it was killed too late"
+    sft_runs.kill_once_saved(killed, process)
     resumed = sft_runs.train(
         tmp_path / "resumed", task, program="grpo", base=tuned, resume=killed.resume, **given
     )
@@ -146,9 +136,8 @@ def test_a_stop_waits_for_the_end_of_a_cycle_and_the_resumed_run_ends_equal(
 ) -> None:
     given: dict[str, object] = {"num_iterations": 3, "max_steps": 9}
     whole = grpo(tmp_path / "whole", task, tuned, **given)
-    (tmp_path / "stopped").mkdir()
-    (tmp_path / "stopped" / "stop").touch()
-    stopped = grpo(tmp_path / "stopped", task, tuned, status=contract.EXIT_STOPPED, **given)
+    directory = sft_runs.ask_to_stop(tmp_path / "stopped")
+    stopped = grpo(directory, task, tuned, status=contract.EXIT_STOPPED, **given)
     assert (stopped.model / "model.safetensors").is_file()
     assert list(stopped.values("train/loss")) == [1, 2, 3]
     resumed = grpo(tmp_path / "resumed", task, tuned, resume=stopped.resume, **given)
@@ -208,7 +197,7 @@ def test_a_collapsing_run_rings_an_alarm(task: Path, tuned: Path, tmp_path: Path
         tmp_path / "a",
         task,
         tuned,
-        data=data(task),
+        data=sft_runs.with_heldout(task),
         parameterization="full",
         learning_rate=1e-2,
         max_steps=40,
@@ -245,7 +234,7 @@ def test_a_learned_reward_is_watched_by_a_verifier_on_held_out_prompts(
         tmp_path / "a",
         task,
         tuned,
-        data=data(task, reward=judge.model),
+        data=sft_runs.with_heldout(task, reward=judge.model),
         reward="learned",
         guard_every=3,
     )

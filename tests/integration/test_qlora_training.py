@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from inner_trials import demo_task
 from tests.integration import preference_runs, sft_runs
 from tests.integration.sft_runs import ROOT, Trial
 
@@ -34,44 +33,32 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     return directory
 
 
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
-    return preference_runs.warmed_up(tmp_path_factory.mktemp("warm") / "a", task)
-
-
 def test_sft_on_a_4_bit_base_learns_and_leaves_weights_that_any_evaluator_loads(
-    task: Path, warm: Trial, packages: Path | None, tmp_path: Path
+    task: Path, full: Trial, packages: Path | None, tmp_path: Path
 ) -> None:
     trial = sft_runs.train(
-        tmp_path / "a", task, base=warm.model, packages=packages, save_every=20, **QLORA
+        tmp_path / "a", task, base=full.model, packages=packages, save_every=20, **QLORA
     )
     losses = trial.values("train/loss")
     assert losses[30] < losses[10]
-    before = sft_runs.exact_match(tmp_path / "before", warm.model, task)
+    before = sft_runs.exact_match(tmp_path / "before", full.model, task)
     assert sft_runs.exact_match(tmp_path / "after", trial.model, task) > before + 0.05
     assert (trial.model / "adapter" / "base.json").is_file()
     resumed = sft_runs.train(
-        tmp_path / "b", task, base=warm.model, packages=packages, resume=trial.resume, **QLORA
+        tmp_path / "b", task, base=full.model, packages=packages, resume=trial.resume, **QLORA
     )
     assert resumed.weights_digest() == trial.weights_digest()
 
 
 @pytest.mark.parametrize("program", ["grpo", "ppo"])
 def test_rewards_are_learned_from_on_a_4_bit_base(
-    task: Path, warm: Trial, packages: Path | None, tmp_path: Path, program: str
+    task: Path, full: Trial, packages: Path | None, tmp_path: Path, program: str
 ) -> None:
     trial = sft_runs.train(
         tmp_path / "a",
         task,
         program=program,
-        base=warm.model,
+        base=full.model,
         packages=packages,
         **{**QLORA, "max_steps": 6, "learning_rate": 1e-3, "max_completion_length": 8},
     )
@@ -82,13 +69,13 @@ def test_rewards_are_learned_from_on_a_4_bit_base(
 
 @pytest.mark.parametrize("program", ["dpo", "reward_model"])
 def test_preferences_are_learned_on_a_4_bit_base(
-    task: Path, warm: Trial, packages: Path | None, tmp_path: Path, program: str
+    task: Path, full: Trial, packages: Path | None, tmp_path: Path, program: str
 ) -> None:
     trial = sft_runs.train(
         tmp_path / "a",
         task,
         program=program,
-        base=warm.model,
+        base=full.model,
         data=preference_runs.write_pairs(task, tmp_path / "pairs"),
         packages=packages,
         **QLORA,

@@ -1,11 +1,10 @@
 """The SFT program really trains: it learns, repeats, resumes to the bit and stops when asked."""
 
-import time
 from pathlib import Path
 
 import pytest
 
-from inner_trials import contract, demo_task
+from inner_trials import contract
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
 
@@ -18,18 +17,6 @@ LORA = {
     "keep_adapter": True,
     "save_every": 5,
 }
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("task")
-    demo_task.write_task(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
-    return sft_runs.train(tmp_path_factory.mktemp("full") / "a", task)
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +75,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
 def test_a_stop_leaves_model_and_checkpoint_and_the_resumed_run_ends_bitwise_equal(
     full: Trial, task: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "stopped").mkdir()
-    (tmp_path / "stopped" / "stop").touch()
-    stopped = sft_runs.train(tmp_path / "stopped", task, status=contract.EXIT_STOPPED)
+    directory = sft_runs.ask_to_stop(tmp_path / "stopped")
+    stopped = sft_runs.train(directory, task, status=contract.EXIT_STOPPED)
     assert (stopped.model / "model.safetensors").is_file()
     assert [path.name for path in stopped.resume.iterdir()] == ["checkpoint-1"]
     assert stopped.weights_digest() != full.weights_digest()
@@ -103,13 +89,7 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
     full: Trial, lora: Trial, task: Path, tmp_path: Path
 ) -> None:
     killed, process = sft_runs.start(tmp_path / "killed", task, base=full.model, **LORA)
-    deadline = time.monotonic() + 60
-    while not list(killed.resume.glob("checkpoint-*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert list(killed.resume.glob("checkpoint-*")), "it never saved"
-    assert not (killed.model / "model.safetensors").exists(), "it was killed too late"
+    sft_runs.kill_once_saved(killed, process)
     resumed = sft_runs.train(
         tmp_path / "resumed", task, base=full.model, resume=killed.resume, **LORA
     )
