@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evaluator.program_files import program_files
+from examples.demo_inputs import write_evaluator
 
 HERE: Final = Path(__file__).parent
 HELDOUT_ROWS: Final = 256
@@ -23,10 +23,7 @@ def write_study(directory: Path, *, base: Path, train: Path, test: Path) -> None
     items = read_rows(test)
     write_rows(directory / "evaluator" / "search.jsonl", items[::2])
     write_rows(directory / "evaluator" / "holdout.jsonl", items[1::2])
-    for name, content in program_files("pass_at_k").items():
-        path = directory / "evaluator" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    write_evaluator(directory / "evaluator", "pass_at_k")
     (directory / "evaluator" / "tokenizer").mkdir()
     for name in TOKENIZER:
         if (base / name).is_file():

@@ -5,19 +5,10 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
+from examples.demo_inputs import corrupted
+
 HELDOUT = 256
 OPTIONS: Mapping[str, object] = {"learning_rate": 5e-4, "parameterization": "lora"}
-
-
-def corrupted(answer: str, rng: random.Random) -> str:
-    """Another answer: one digit replaced, and sometimes one left out."""
-    while True:
-        digits = list(answer)
-        digits[rng.randrange(len(digits))] = str(rng.randrange(10))
-        if rng.random() < 0.3:
-            del digits[rng.randrange(len(digits))]
-        if "".join(digits) != answer:
-            return "".join(digits)
 
 
 def write_pairs(task: Path, directory: Path) -> dict[str, Path]:
