@@ -54,10 +54,13 @@ class Estimate:
         return found[tail], found[-1 - tail]
 
     def _of(self, indices: Sequence[int]) -> float:
-        total = math.fsum(self.values[i] for i in indices)
         weights = self.weights
         size = len(indices) if weights is None else math.fsum(weights[i] for i in indices)
-        return self.transform(total / size) if size else math.nan
+        try:
+            total = math.fsum(self.values[i] for i in indices)
+            return self.transform(total / size) if size else math.nan
+        except (OverflowError, ValueError):  # both infinities in a sum, or more than a float holds
+            return math.inf
 
 
 @dataclass(frozen=True, slots=True)

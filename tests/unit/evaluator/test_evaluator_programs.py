@@ -63,6 +63,21 @@ def test_a_ratio_is_of_sums_and_its_interval_moves_items_whole() -> None:
 
 
 @pytest.mark.parametrize(
+    "estimate",
+    [
+        Estimate([1e4], [1.0], math.exp),
+        Estimate([math.inf, -math.inf]),
+        Estimate([1e308, 1e308]),
+        Estimate([math.nan]),
+    ],
+    ids=["exponential", "infinities", "sum", "nan"],
+)
+def test_numbers_that_have_no_mean_are_refused_as_the_artifacts(estimate: Estimate) -> None:
+    with pytest.raises(RefusedError, match="the artifact computes no usable numbers"):
+        scoring.write(scoring.Result({"loss": estimate}, []))
+
+
+@pytest.mark.parametrize(
     ("given", "reason"),
     [
         ({"batch": 1}, "options.batch: unknown; known options: max_length, batch_size, dtype"),
