@@ -125,10 +125,10 @@ def _memory(
         shape = read_shape(resolve(base, spec.program.base))
     except ValueError as error:
         return None, f"program.base cannot be read: {error}"
-    return estimate(plan, shape, _workload(settings)), ""
+    return estimate(plan, shape, workload(spec.program.kind, plan, settings)), ""
 
 
-def _workload(settings: Mapping[str, object]) -> Workload:
+def workload(kind: str, plan: Plan, settings: Mapping[str, object]) -> Workload:
     """What the program's options say, or its defaults."""
 
     def count(name: str, default: int) -> int:
@@ -136,13 +136,20 @@ def _workload(settings: Mapping[str, object]) -> Workload:
         is_count = isinstance(value, int | float) and not isinstance(value, bool)
         return int(value) if is_count and isinstance(value, int | float) else default
 
-    sequences, tokens = count("per_device_train_batch_size", 8), count("max_length", 1024)
+    sequences = count("per_device_train_batch_size", 16 if kind == "ppo" else 8)
+    passes = count("steps_per_generation", 0) or count("gradient_accumulation_steps", 1)
+    sampled = {
+        "grpo": sequences * passes,
+        "ppo": count("rollout_batch_size", 64),
+        "rejection_sampling": count("sample_batch_size", 32) * plan.group_size,
+    }
+    tokens = count("max_length", 1024)
     return Workload(
         sequences=sequences,
         tokens=tokens,
         lora_r=count("lora_r", 16),
         recomputes=settings.get("gradient_checkpointing") is True,
-        rollout_sequences=sequences,
+        rollout_sequences=sampled.get(kind, sequences),
         rollout_tokens=tokens,
     )
 
