@@ -21,7 +21,7 @@ from typing import Final
 
 from ledger.errors import ArlError, ProposerFailed
 from ledger.records import Params
-from ledger.search import FinishedTrial, History, Proposals
+from ledger.search import FinishedTrial, History
 from proposers.host import ask
 from proposers.hosted_messages import (
     IDLE_EXIT,
@@ -36,7 +36,6 @@ from proposers.hosted_messages import (
     send_question,
 )
 from proposers.protocol import Proposer
-from proposers.search_space import SearchSpace
 
 _FIRST_TO_GO: Final = "500"
 """When memory runs out the kernel should end this process, not the worker: it is replaced."""
@@ -83,10 +82,18 @@ def _serve(channel: socket.socket, build: Build) -> int:
         call = receive_pickled(channel)
         if not isinstance(call, Call):
             raise TypeError("after the first message there are only calls")
+        history, state = known.told(call)  # whatever comes of the call: it is not told again
         try:
             if proposer is None:
                 proposer = _built(build, partial(_ask_back, channel))
-            given = _answer(proposer, known, call, build.space)
+            given = ask(
+                proposer,
+                history,
+                space=build.space,
+                count=call.count,
+                seed=call.seed,
+                state=state,
+            )
         except ArlError as error:
             if isinstance(error.__cause__, MemoryError):
                 return MEMORY_EXIT
@@ -114,11 +121,6 @@ def _built(build: Build, is_valid: Callable[[Params], bool]) -> Proposer:
     # A proposer is someone else's code: it may raise anything, even ask the process to exit.
     except (Exception, SystemExit) as error:
         raise ProposerFailed(f"it raised {type(error).__name__}: {error}") from error
-
-
-def _answer(proposer: Proposer, known: _Known, call: Call, space: SearchSpace) -> Proposals:
-    history, state = known.told(call)
-    return ask(proposer, history, space=space, count=call.count, seed=call.seed, state=state)
 
 
 def _end_with_the_other_end(lifeline: int) -> None:

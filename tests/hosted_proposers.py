@@ -130,6 +130,12 @@ def cannot_be_built() -> Witness:
     raise ValueError("there is no such thing")
 
 
+def cannot_be_built_at_first(path: Any) -> Witness:
+    if _first_time(path):
+        raise ValueError("not yet")
+    return Witness()
+
+
 def _first_time(path: Any) -> bool:
     """Whether what `path` notes has not happened yet; it has, from now on."""
     try:

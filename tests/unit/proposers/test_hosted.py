@@ -30,6 +30,7 @@ from tests.hosted_proposers import (
     AsksBack,
     Witness,
     cannot_be_built,
+    cannot_be_built_at_first,
     does,
     hosted,
     is_gone_soon,
@@ -191,6 +192,15 @@ def test_what_it_raises_is_the_studys_failure_at_once(make: Make) -> None:
         assert is_there(pid_of(proposer))
     with pytest.raises(ProposerFailed, match=r"^it raised ValueError: there is no such thing$"):
         propose(make(cannot_be_built), history(2))
+
+
+def test_one_that_is_built_later_knows_what_was_told_before(make: Make, tmp_path: Path) -> None:
+    proposer = make(cannot_be_built_at_first, tmp_path / "happened")
+    told = history(2)
+    with pytest.raises(ProposerFailed, match="not yet"):
+        propose(proposer, told)
+    more = replace(told, finished=(*told.finished, trial(2)))
+    assert propose(proposer, more) == propose(Witness(), more)
 
 
 @pytest.mark.parametrize("word", ["dies", "has no memory"])
