@@ -1,7 +1,7 @@
 """What came of each arm's trials, of the latest ones, as the choice of an arm reads it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,16 +74,27 @@ class Gains:
 
 
 def read_outcomes(
-    history: History, arms: Sequence[Arm], gains: Sequence[float] | None = None, *, since: int = 0
+    history: History, arms: Sequence[Arm], gains: Sequence[float]
 ) -> list[list[Outcome]]:
     """What came of the latest WINDOW trials by the place of the arm that made them, the latest
-    first; those before the first `since` are left out."""
+    first."""
+    found: list[list[Outcome]] = [[] for _ in arms]
+    since = max(0, len(history.finished) - WINDOW)
+    for place, outcome in each_outcome(history, arms, gains, since=since):
+        found[place].append(outcome)
+    return found
+
+
+def each_outcome(
+    history: History, arms: Sequence[Arm], gains: Sequence[float] | None = None, *, since: int
+) -> Iterator[tuple[int, Outcome]]:
+    """What came of the trials after the first `since` with the place of the arm that made them,
+    the latest first."""
     places = {arm.label: place for place, arm in enumerate(arms)}
     patchers = [place for place, arm in enumerate(arms) if arm.registered.writes_patches]
     repeated = _repeated(history) if patchers else frozenset()
-    found: list[list[Outcome]] = [[] for _ in arms]
     last = len(history.finished)
-    for index in range(last - 1, max(since, last - WINDOW) - 1, -1):
+    for index in range(last - 1, since - 1, -1):
         trial = history.finished[index]
         if not _is_arms_doing(trial):
             continue
@@ -102,8 +113,7 @@ def read_outcomes(
             place = find_arm(trial, places)
             made_by = [] if place is None else [place]
         for place in made_by:
-            found[place].append(outcome)
-    return found
+            yield place, outcome
 
 
 def loss_of(trial: FinishedTrial, history: History) -> float | None:
@@ -117,7 +127,8 @@ def loss_of(trial: FinishedTrial, history: History) -> float | None:
 def _baseline_loss(history: History) -> float | None:
     if not history.baseline:
         return None
-    value = math.fsum(history.baseline) / len(history.baseline)
+    # Each divided first: the sum may overflow.
+    value = math.fsum(one / len(history.baseline) for one in history.baseline)
     if not math.isfinite(value):
         return None
     return -value if history.objective.direction is Direction.MAXIMIZE else value

@@ -1,11 +1,12 @@
 """Taking turns: one arm until it brings nothing more, then the next."""
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from ledger.search import History
 from proposers.hybrid_arms import Arm
 from proposers.hybrid_options import HybridOptions
-from proposers.hybrid_results import read_outcomes
+from proposers.hybrid_results import each_outcome
 from proposers.hybrid_state import HybridState
 
 
@@ -37,7 +38,9 @@ class Turns:
 
     def _is_over(self, history: History, state: HybridState) -> bool:
         arm, options = self._arms[state.turn], self._options
-        outcomes = read_outcomes(history, self._arms, since=state.since)[state.turn]
+        found = each_outcome(history, self._arms, since=state.since)
+        own = (outcome for place, outcome in found if place == state.turn)
+        outcomes = list(islice(own, max(options.patience, options.failures)))
         latest = outcomes[: options.patience]
         if len(latest) == options.patience and not any(o.is_kept for o in latest):
             return True

@@ -17,7 +17,7 @@ from proposers.hybrid import Hybrid
 from proposers.hybrid_arms import Arm
 from proposers.hybrid_bandit import Bandit
 from proposers.hybrid_options import HybridOptions
-from proposers.hybrid_results import Gains, read_outcomes
+from proposers.hybrid_results import WINDOW, Gains, read_outcomes
 from proposers.hybrid_stall import Turns
 from proposers.hybrid_state import ArmState, HybridState
 from proposers.protocol import Proposer
@@ -87,6 +87,14 @@ def test_a_turn_ends_after_so_many_trials_without_an_improvement() -> None:
     assert turn_after([*poor, trial(3, "a", kept=True)], patience=4) == 0
     # Trials of others do not count, nor do those of the operator.
     assert turn_after([*poor, trial(3, "b"), trial(4, "x")], patience=4) == 0
+
+
+def test_patience_may_be_longer_than_what_the_bandit_looks_at() -> None:
+    poor = [trial(n, "a") for n in range(2 * WINDOW)]
+    assert turn_after(poor, patience=2 * WINDOW) == 1
+    assert turn_after(poor[1:], patience=2 * WINDOW) == 0
+    failed = [replace(t, state=TrialState.FAILED, reason=Reason.CRASHED) for t in poor]
+    assert turn_after(failed, patience=10_000, failures=2 * WINDOW) == 1
 
 
 def test_a_turn_ends_after_so_many_failures_in_a_row() -> None:
@@ -203,6 +211,12 @@ def test_money_counts_beside_time() -> None:
 def test_no_value_breaks_the_choice(value: float, noise: float) -> None:
     finished = [*falling(20, "a"), trial(20, "b", value), *falling(20, "a")]
     counts = chosen(finished, times=20, noise_floor=noise, cost="trials")
+    assert sum(counts.values()) == 20
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308])
+def test_no_baseline_breaks_the_choice(value: float) -> None:
+    counts = chosen(falling(20, "a"), times=20, baseline=(value, value), cost="trials")
     assert sum(counts.values()) == 20
 
 
