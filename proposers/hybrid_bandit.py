@@ -59,7 +59,7 @@ class Bandit:
         outcomes = read_outcomes(history, self._arms, self._gains.gains)
         costs = self._costs(outcomes, state)
         ranks = qualities(outcomes)
-        wins = win_rates(outcomes, self._gains.gains, noise_of(history))
+        wins = win_rates(outcomes, noise_of(history) + self._gains.usual)
         self._rates = [
             rank * win**WINS_EXPONENT / cost
             for rank, win, cost in zip(ranks, wins, costs, strict=True)
@@ -98,22 +98,16 @@ class Bandit:
         return [max(cost / mean, LEAST_COST) if mean > 0.0 else 1.0 for cost in costs]
 
 
-def win_rates(
-    outcomes: Sequence[Sequence[Outcome]], gains: Sequence[float], noise: float
-) -> list[float]:
-    """The wins per trial that are expected of each arm, relative to each other."""
-    usual = noise + _mean([gain for gain in gains if gain > 0.0])
+def win_rates(outcomes: Sequence[Sequence[Outcome]], half: float) -> list[float]:
+    """The wins per trial that are expected of each arm, relative to each other; a gain of `half`
+    counts as half a win."""
     trials = [math.fsum(weight_of(o.age) for o in own) for own in outcomes]
     won = [
-        math.fsum(weight_of(o.age) * o.gain / (o.gain + usual) for o in own if o.gain > 0.0)
+        math.fsum(weight_of(o.age) * o.gain / (o.gain + half) for o in own if o.gain > 0.0)
         for own in outcomes
     ]
     common = (math.fsum(won) / (math.fsum(trials) or 1.0)) or 1.0
     return [(w + PRIOR_WON * common) / (t + PRIOR_WON) for w, t in zip(won, trials, strict=True)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values) if values else 0.0
 
 
 def qualities(outcomes: Sequence[Sequence[Outcome]]) -> list[float]:

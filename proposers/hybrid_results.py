@@ -47,6 +47,12 @@ class Gains:
         self._best: float | None = None
         self.gains: list[float] = []
         """In the order of finishing."""
+        self._sum, self._wins = 0.0, 0
+
+    @property
+    def usual(self) -> float:
+        """The mean of those that are more than nothing."""
+        return self._sum / self._wins if self._wins else 0.0
 
     def update(self, history: History) -> None:
         """Take in what finished since. Starts again when the history is not the one it knows."""
@@ -61,7 +67,10 @@ class Gains:
         if not self.gains:
             self._best = _baseline_loss(history)
         for index in range(len(self.gains), len(finished)):
-            self.gains.append(self._gain(finished[index], history))
+            gain = self._gain(finished[index], history)
+            self.gains.append(gain)
+            self._sum += gain
+            self._wins += gain > 0.0
         self._last = finished[-1] if finished else None
 
     def _gain(self, trial: FinishedTrial, history: History) -> float:

@@ -229,6 +229,8 @@ def test_gains_are_the_same_however_often_they_are_read() -> None:
     whole = Gains()
     whole.update(history(finished, baseline=(0.9, 0.7)))
     assert kept.gains == whole.gains
+    assert kept.usual == whole.usual
+    assert whole.usual == pytest.approx(statistics.fmean(g for g in whole.gains if g > 0.0))
     assert sum(kept.gains) == pytest.approx(0.8 - min(t.value or 0.0 for t in finished))
     outcomes = read_outcomes(history(finished), arms(), whole.gains)
     assert [len(own) for own in outcomes] == [25, 25]
