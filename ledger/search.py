@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from ledger.records import Objective, Params
+from ledger.records import Direction, Objective, Params
 from ledger.states import Reason, TrialState
 
 
@@ -104,6 +104,20 @@ class History:
     sources: Callable[[str], Mapping[str, str]] | None = None
     """The mutable files of a candidate by path, as text; None where nothing is mutable. Raises
     NotFound for a candidate that the study does not have."""
+
+    @property
+    def baseline_value(self) -> float | None:
+        """The mean of the baseline pool; None where there is none, or it is no finite number."""
+        if not self.baseline:
+            return None
+        # Each divided first: the sum of values near the largest there are would overflow.
+        value = math.fsum(one / len(self.baseline) for one in self.baseline)
+        return value if math.isfinite(value) else None
+
+
+def as_loss(value: float, direction: Direction) -> float:
+    """The value on a scale where lower is better."""
+    return value if direction is Direction.MINIMIZE else -value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ledger.records import Direction
-from ledger.search import FinishedTrial, History
+from ledger.search import FinishedTrial, History, as_loss
 from ledger.states import FaultClass, Reason, TrialState, fault_class
 from proposers.hybrid_arms import Arm, find_arm
 
@@ -130,17 +129,12 @@ def loss_of(trial: FinishedTrial, history: History) -> float | None:
     value = trial.value
     if value is None or not math.isfinite(value) or trial.reason in _NO_GAIN:
         return None
-    return -value if history.objective.direction is Direction.MAXIMIZE else value
+    return as_loss(value, history.objective.direction)
 
 
 def _baseline_loss(history: History) -> float | None:
-    if not history.baseline:
-        return None
-    # Each divided first: the sum may overflow.
-    value = math.fsum(one / len(history.baseline) for one in history.baseline)
-    if not math.isfinite(value):
-        return None
-    return -value if history.objective.direction is Direction.MAXIMIZE else value
+    value = history.baseline_value
+    return None if value is None else as_loss(value, history.objective.direction)
 
 
 def _is_arms_doing(trial: FinishedTrial) -> bool:

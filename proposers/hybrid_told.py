@@ -63,8 +63,8 @@ def on_one_source(history: History) -> History:
     worth: dict[str | None, float] = {history.baseline_source: 0.0}
     sources: dict[str, str | None] = {history.baseline_id: history.baseline_source}
     values: dict[str, float] = {}
-    if history.baseline:
-        values[history.baseline_id] = sum(history.baseline) / len(history.baseline)
+    if history.baseline_value is not None:
+        values[history.baseline_id] = history.baseline_value
     told: list[FinishedTrial] = []
     for trial in history.finished:
         if trial.candidate_id in sources or trial.reason in _NO_PATCH:

@@ -18,8 +18,8 @@ from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
 from ledger.digests import params_digest
-from ledger.records import Direction, Params
-from ledger.search import FinishedTrial, History
+from ledger.records import Params
+from ledger.search import FinishedTrial, History, as_loss
 from ledger.states import Reason, TrialState
 from proposers.optuna_space import CodedSpace, Number
 
@@ -82,11 +82,11 @@ class Memory:
 
     def baseline(self, history: History) -> FrozenTrial | None:
         """The study's baseline as a finished trial, where one value says all of it."""
-        if not history.baseline or history.further or history.constraints:
+        value = history.baseline_value
+        if value is None or history.further or history.constraints:
             return None
         numbers = self._space.encode(history.baseline_params, imputes=self._imputes)
-        value = math.fsum(history.baseline) / len(history.baseline)
-        if numbers is None or not math.isfinite(value):
+        if numbers is None:
             return None
         values = [as_loss(value, history.objective.direction)]
         return make_trial(self._space, numbers, OptunaState.COMPLETE, values)
@@ -137,10 +137,6 @@ def _losses(history: History, trial: FinishedTrial) -> list[float] | None:
             return None
         losses.append(as_loss(score, objective.direction))
     return losses
-
-
-def as_loss(value: float, direction: Direction) -> float:
-    return value if direction is Direction.MINIMIZE else -value
 
 
 def make_trial(

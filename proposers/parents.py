@@ -60,8 +60,7 @@ def scored(history: History) -> list[Scored]:
 
 def baseline(history: History) -> Scored:
     sign = 1.0 if history.objective.direction is Direction.MAXIMIZE else -1.0
-    values = history.baseline
-    value = math.fsum(values) / len(values) if values else None
+    value = history.baseline_value
     return Scored(
         candidate_id=history.baseline_id,
         number=-1,

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from ledger.digests import params_digest
-from ledger.records import Direction, Params
-from ledger.search import FinishedTrial, History
+from ledger.records import Params
+from ledger.search import FinishedTrial, History, as_loss
 from ledger.states import Reason, TrialState
 from proposers.ppo_space import Array, UnitCube
 
@@ -112,10 +112,10 @@ class Memory:
 
     def _add_baseline(self, history: History) -> None:
         vector = baseline_vector(self._cube, history)
-        if vector is None:
+        value = history.baseline_value
+        if vector is None or value is None:
             return
-        loss = sum(value / len(history.baseline) for value in history.baseline)
-        self._best = [Row(as_loss(loss, history.objective.direction), -1, vector)]
+        self._best = [Row(as_loss(value, history.objective.direction), -1, vector)]
 
     def _add(self, history: History, trial: FinishedTrial, place: int) -> None:
         loss = loss_of(trial, history)
@@ -159,10 +159,6 @@ class Memory:
         )
 
 
-def as_loss(value: float, direction: Direction) -> float:
-    return value if direction is Direction.MINIMIZE else -value
-
-
 def loss_of(trial: FinishedTrial, history: History) -> float | None:
     """The loss of a trial that counts; None for a failure, one that breaks a constraint, or a
     value that is no number."""
@@ -182,7 +178,7 @@ def is_failure(trial: FinishedTrial) -> bool:
 
 def baseline_vector(cube: UnitCube, history: History) -> Array | None:
     """The baseline's point, where it is one of the space and has a value."""
-    if not history.baseline or not all(math.isfinite(value) for value in history.baseline):
+    if history.baseline_value is None:
         return None
     params: Params = history.baseline_params
     return cube.encode(params) if params else None

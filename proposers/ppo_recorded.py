@@ -10,8 +10,8 @@ import numpy as np
 
 from ledger.errors import InvalidInput
 from ledger.records import Direction, ParamValue
+from ledger.search import as_loss
 from proposers.ppo_functions import Task, judged
-from proposers.ppo_memory import as_loss
 from proposers.ppo_space import Array, UnitCube
 from proposers.search_space import Categorical, Float, Int, SearchSpace
 

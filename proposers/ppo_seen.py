@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from ledger.search import History
-from proposers.ppo_memory import Memory, Told, as_loss, baseline_vector, scaled
+from ledger.search import History, as_loss
+from proposers.ppo_memory import Memory, Told, baseline_vector, scaled
 from proposers.ppo_model import Hints, Model, fit
 from proposers.ppo_space import Array, UnitCube
 
@@ -114,10 +114,10 @@ def _study_numbers(cube: UnitCube, seen: Seen, history: History, floor: float) -
 
 def _best_number(history: History, losses: Array, floor: float) -> float:
     """How far the best lies before the baseline, in units of the distance to the median."""
-    values = [value for value in history.baseline if math.isfinite(value)]
-    if not values or not len(losses):
+    value = history.baseline_value
+    if value is None or not len(losses):
         return 0.0
-    start = as_loss(sum(v / len(values) for v in values), history.objective.direction)
+    start = as_loss(value, history.objective.direction)
     found, level = scaled(np.array([start, losses[0], np.median(losses)]), floor)
     start, best, middle = (float(loss) for loss in found)
     unit = middle - best + level + _TINY

@@ -76,8 +76,8 @@ def standing_text(history: History) -> str:
         )
     if noise > 0:
         lines.append(f"Noise: differences below {number_text(noise)} mean nothing.")
-    if history.baseline:
-        mean = math.fsum(history.baseline) / len(history.baseline)
+    mean = history.baseline_value
+    if mean is not None:
         lines.append(f"Baseline, the mean of {len(history.baseline)}: {number_text(mean, noise)}.")
     best = "none yet" if history.best is None else number_text(history.best, noise)
     lines.append(f"Best so far: {best}.")
