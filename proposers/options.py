@@ -1,8 +1,18 @@
 """The options that a study file may give each proposer, as strict models."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+OPTION_FAULTS: Final[Mapping[str, str]] = {
+    "missing": "it is needed",
+    "extra_forbidden": "there is no such key",
+    "tuple_type": "it must be a list",
+    "model_type": "it must be a mapping",
+    "dict_type": "it must be a mapping",
+}
+"""What pydantic finds wrong, by its name for it, in our words."""
 
 
 class Options(BaseModel):

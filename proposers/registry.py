@@ -12,7 +12,7 @@ from ledger.errors import InvalidInput, UnknownName
 from ledger.records import Params
 from proposers.chat_options import LLMDiffOptions, LLMOptions
 from proposers.hybrid_options import HybridOptions, Part
-from proposers.options import HostedOptions, NoOptions, Options
+from proposers.options import OPTION_FAULTS, HostedOptions, NoOptions, Options
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.ppo_options import PpoOptions
 from proposers.protocol import Proposer
@@ -246,7 +246,7 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
     except ValidationError as error:
         for details in error.errors(include_url=False):
             where = ".".join(str(part) for part in details["loc"])
-            why = _OPTION_FAULTS.get(details["type"], details["msg"].removeprefix("Value error, "))
+            why = OPTION_FAULTS.get(details["type"], details["msg"].removeprefix("Value error, "))
             if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
                 why = f"{name} takes only {', '.join(model.model_fields)}"
             yield where, why
@@ -255,9 +255,6 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
         from proposers import hybrid_arms
 
         yield from hybrid_arms.problems(read)
-
-
-_OPTION_FAULTS: Final = {"missing": "it is needed", "extra_forbidden": "there is no such key"}
 
 
 def read_options(name: str, options: Mapping[str, object]) -> Options:
