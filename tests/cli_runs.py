@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controller.cli.documents import study_document, trial_document
+from controller.documents.studies import study_document
+from controller.documents.trials import trial_document
 from ledger import reads, summaries
 from ledger.database import open_ledger
 from ledger.errors import LedgerUnavailable

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from controller.cli.documents import study_document
 from controller.cli.endings import ending_lines
 from controller.cli.opening import remember_heads
 from controller.cli.output import INTERRUPTED, OK, STUDY_FAILED, console, print_json
 from controller.cli.progress import Watch
 from controller.cli.text import plain
+from controller.documents.studies import study_document
 from controller.settings import wants_debug
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver

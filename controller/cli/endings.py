@@ -7,7 +7,7 @@ from ledger.records import Json
 
 
 def ending_lines(study: Mapping[str, Json]) -> list[str]:
-    """For a person, from a study's document (`documents.study_document`)."""
+    """For a person, from a study's document (`controller.documents.studies`)."""
     lines = [f"study {_word(study, 'name')} ({study['study']}) {_how(study)}"]
     lines.append(f"  {_counted(study)}")
     best = study.get("best")

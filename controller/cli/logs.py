@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from controller.cli.log_text import CHUNK, LogReader, LogText, handle_of, log_reader
 from controller.cli.naming import find_trial_id
 from controller.cli.opening import ledger_opened
 from controller.cli.output import OK, print_json
 from controller.cli.text import plain
+from controller.documents.log_text import CHUNK, LogReader, LogText, handle_of, log_reader
 from ledger import reads
 from ledger.database import Ledger
 from ledger.errors import ArlError, InvalidInput, NotFound

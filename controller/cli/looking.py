@@ -4,18 +4,18 @@ from typing import Annotated
 
 import typer
 
-from controller.cli import documents as d
-from controller.cli.model_calls import model_document
 from controller.cli.naming import CandidateName, TrialName, find_anything, find_candidate
 from controller.cli.opening import ledger_opened
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.show_study import print_study
 from controller.cli.show_trial import print_candidate, print_trial
 from controller.cli.text import clipped, iso, number
+from controller.documents.candidates import lineage_document
+from controller.documents.studies import listed_document, metric_of, model_of, whole_document
+from controller.documents.trials import trial_document
 from ledger import lineage as origins
-from ledger import reads, summaries
+from ledger import reads
 from ledger.database import ReadSession
-from ledger.model_reads import model_use
 from ledger.records import Json, Study
 from ledger.states import StudyState
 
@@ -30,7 +30,7 @@ def studies(state: State = None, as_json: AsJson = False) -> int:
     with ledger_opened() as ledger, ledger.read() as session:
         found = reads.list_studies(session, states=state or None)
     if as_json:
-        print_json({"studies": [_listed(summary) for summary in found]})
+        print_json({"studies": [listed_document(summary) for summary in found]})
         return OK
     if not found:
         print("no studies yet: `arl init DIR` makes an example, `arl run STUDY.yaml` runs one")
@@ -43,7 +43,7 @@ def studies(state: State = None, as_json: AsJson = False) -> int:
             str(summary.study.reason or ""),
             str(sum(summary.trials.values())),
             number(summary.best_value),
-            clipped(d.metric_of(summary.study), 24),
+            clipped(metric_of(summary.study), 24),
             (iso(summary.study.created_at) or "")[:19],
         )
         for summary in found
@@ -51,22 +51,6 @@ def studies(state: State = None, as_json: AsJson = False) -> int:
     columns = ("study", "name", "state", "reason", ">trials", ">best", "metric", "submitted (UTC)")
     console().print(table(*columns, rows=rows))
     return OK
-
-
-def _listed(summary: reads.StudySummary) -> dict[str, Json]:
-    study = summary.study
-    return {
-        "study": study.id,
-        "name": study.name,
-        "state": str(study.state),
-        "reason": None if study.reason is None else str(study.reason),
-        "metric": d.metric_of(study),
-        "best_value": summary.best_value,
-        "trials": {str(state): count for state, count in summary.trials.items()},
-        "submitted_at": iso(study.created_at),
-        "ended_at": iso(study.ended_at),
-        "worker": study.lease_owner,
-    }
 
 
 Subject = Annotated[
@@ -96,26 +80,15 @@ def show(subject: Subject = "last", trials: Trials = 20, as_json: AsJson = False
 
 
 def _show_study(session: ReadSession, study: Study, trials: int, *, as_json: bool) -> None:
-    document = d.study_document(session, study)
+    document = whole_document(session, study)
     families = reads.list_families(session, study.id)
-    model = d.model_of(study)
+    model = model_of(study)
     incumbents = [] if model is None else reads.list_incumbents(session, model)
     latest = []
     if trials:
         page = reads.list_trials(session, study.id, descending=True, limit=trials)
         latest = list(reversed(page.items))
-    document["families"] = [d.family_document(family) for family in families]
-    document["incumbents"] = [d.incumbent_document(incumbent) for incumbent in incumbents]
-    document["pending_commands"] = [
-        {"id": c.id, "verb": str(c.verb), "actor": c.actor, "at": iso(c.created_at)}
-        for c in reads.pending_commands(session, study.id)
-    ]
-    use = model_use(session, study.id)
-    document["model_use"] = None if use is None else model_document(use)
-    document["trials"] = [d.trial_document(item.trial, item.candidate) for item in latest]
-    document["prepare"] = [
-        d.attempt_document(a) for a in summaries.prepare_attempts(session, study.id)
-    ]
+    document["trials"] = [trial_document(item.trial, item.candidate) for item in latest]
     if as_json:
         print_json(document)
     else:
@@ -133,16 +106,7 @@ def lineage(candidate: Candidate, as_json: AsJson = False) -> int:
         found = find_candidate(session, candidate)
         nodes = origins.lineage(session, found.id)
     if as_json:
-        listed: list[Json] = [
-            {
-                "kind": str(node.kind),
-                "id": node.id,
-                "came_from": list(node.came_from),
-                "facts": dict(node.facts),
-            }
-            for node in nodes
-        ]
-        print_json({"candidate": found.id, "nodes": listed})
+        print_json(lineage_document(found.id, nodes))
         return OK
     depth: dict[str, int] = {}
     for node in nodes:

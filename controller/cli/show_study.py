@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from controller.cli.documents import duration_of, outcome_word
 from controller.cli.endings import ending_lines
 from controller.cli.model_calls import model_lines
 from controller.cli.output import console, table
 from controller.cli.text import clipped, duration, iso, number, params, plain
+from controller.documents.trials import duration_of, outcome_word
 from ledger.listing import ListedTrial
 from ledger.records import Family, Incumbent, Json, Study
 

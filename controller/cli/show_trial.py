@@ -1,10 +1,12 @@
 """`arl show TRIAL` and `arl show CANDIDATE`."""
 
-from controller.cli import documents as d
-from controller.cli.log_text import find_log_tail, log_reader
-from controller.cli.network import network_document, print_network
+from controller.cli.network import print_network
 from controller.cli.output import console, print_json, table
 from controller.cli.text import clipped, duration, iso, number, params, plain, size
+from controller.documents import trials as d
+from controller.documents.candidates import candidate_document
+from controller.documents.log_text import find_log_tail, log_reader
+from controller.documents.network import network_document
 from ledger import reads, summaries
 from ledger.database import Ledger, ReadSession
 from ledger.records import Attempt, Candidate
@@ -126,7 +128,7 @@ def print_candidate(session: ReadSession, candidate: Candidate, *, as_json: bool
     """A candidate and every execution of it."""
     trials = summaries.trials_of(session, candidate.id)
     if as_json:
-        print_json(d.candidate_document(candidate, trials))
+        print_json(candidate_document(candidate, trials))
         return
     print(f"candidate {candidate.id}: {candidate.state}, by {plain(candidate.proposer)}")
     print(f"  {params(candidate.params, 1000)}")

@@ -1,46 +1,18 @@
-"""Makes text that others wrote safe to print: nothing in it moves a cursor or hides a letter."""
+"""Words and numbers as the command line prints them."""
 
-import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
 
-_HARMFUL: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-"""Control, format (also bidirectional, zero-width), private, surrogate, separators."""
+from controller.documents.plain_text import plain
+from controller.documents.times import iso
 
-
-def plain(text: str, *, keep: str = "") -> str:
-    """`text` with every character that a terminal might obey written out as `\\x1b` or `\\u202e`.
-
-    `keep` names exceptions, such as the newline of a log.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(c) if _is_harmful(c) and c not in keep else c for c in text)
-
-
-def _is_harmful(character: str) -> bool:
-    return not character.isprintable() and unicodedata.category(character) in _HARMFUL
-
-
-def _shown(character: str) -> str:
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+__all__ = ["clipped", "clock", "duration", "iso", "number", "params", "plain", "size"]
 
 
 def clipped(text: str, length: int) -> str:
     """At most `length` characters, safe, with an ellipsis where something is missing."""
     safe = plain(text)
     return safe if len(safe) <= length else f"{safe[: length - 1]}…"
-
-
-def iso(seconds: float | None) -> str | None:
-    """ISO 8601 in UTC with its offset, to the millisecond."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def clock(seconds: float) -> str:

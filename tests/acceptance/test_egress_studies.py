@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.documents import study_document
+from controller.documents.studies import study_document
 from controller.steps import attempt_specs, requests
 from controller.steps.requests import record_last_requests
 from controller.worker.loop import Callbacks

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import select
 
-from controller.cli.log_text import CHUNK, handle_of
 from controller.decisions import retries
+from controller.documents.log_text import CHUNK, handle_of
 from controller.steps import attempt_specs
 from controller.wiring import Service
 from controller.worker import driver

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.cli.log_text import LogText
 from controller.cli.text import clipped, plain
+from controller.documents.log_text import LogText
 from tests.cli_runs import Arl, arl_in
 
 HOSTILE = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from controller.cli.text import plain
+from controller.documents.plain_text import plain
 from controller.settings import read_settings
 from ledger.errors import ArlError
 from ledger.records import Attempt
