@@ -23,6 +23,7 @@ from ledger.records import (
     TrialKind,
     Verdict,
 )
+from ledger.service_entries import ServiceEntry
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 
 _UNSEALED: Final = {"sealed": False}
@@ -398,21 +399,6 @@ class CandidatePromoted:
     evidence: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncumbentSet:
-    """Service chain: a model's pointer moved (promotion or roll back)."""
-
-    kind: ClassVar[str] = "incumbent_set"
-    model: str
-    seq: int
-    candidate_id: str
-    study_id: str
-    family_id: str | None
-    comparison: str
-    approver: str
-    note: str
-
-
 Entry: TypeAlias = (
     StudySubmitted
     | StudyMoved
@@ -441,7 +427,7 @@ Entry: TypeAlias = (
     | HoldoutUsed
     | FamilyMoved
     | CandidatePromoted
-    | IncumbentSet
+    | ServiceEntry
 )
 
 _SEALED_FIELDS: dict[type, tuple[str, ...]] = {}

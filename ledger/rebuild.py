@@ -17,7 +17,6 @@ from ledger.entries import (
     CandidateProposed,
     CommandApplied,
     Entry,
-    IncumbentSet,
     ModelCalled,
     ProposalsMade,
     StudyMoved,
@@ -28,6 +27,7 @@ from ledger.entries import (
 )
 from ledger.errors import ArlError, InvalidInput
 from ledger.hydration import parse_entry
+from ledger.project_service import project_service
 from ledger.projection import Projection
 from ledger.projections import project
 from ledger.records import Resource
@@ -41,8 +41,9 @@ from ledger.rows import (
     STATES,
     STUDIES,
 )
+from ledger.service_entries import ServiceEntry
 from ledger.statements import Statement
-from ledger.writes import create_study, insert_incumbent
+from ledger.writes import create_study
 
 _APPLY_EVERY: Final = 500
 
@@ -93,8 +94,8 @@ def rebuild_service(real: ReadSession, scratch: WriteSession) -> None:
     for row in real.connection.execute(query.execution_options(yield_per=1000)):
         body = json.loads(row.body)
         entry = parse_entry(row.kind, body["payload"])
-        if isinstance(entry, IncumbentSet):
-            insert_incumbent(scratch, entry, body["at"])
+        if isinstance(entry, ServiceEntry):
+            project_service(scratch, entry, body["at"])
 
 
 class _Rebuilder:

@@ -1,4 +1,4 @@
-"""Rows that others than a study's worker write: commands, idempotency keys, access tokens."""
+"""Rows that others than a study's worker write: commands and idempotency keys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from sqlalchemy import insert, select, text
 
 from ledger.database import WriteSession
 from ledger.digests import canonical_json
-from ledger.errors import Conflict, NotFound
+from ledger.errors import InvalidInput, NotFound
 from ledger.records import CommandVerb, Json
-from ledger.statements import Row, Statement, guarded_update, insert_row
+from ledger.statements import Row, Statement, guarded_update
 from ledger.tables import Base
 
 _TABLES: Final = Base.metadata.tables
@@ -25,8 +25,6 @@ _INSERT_KEY: Final = Statement(
     )
 )
 _FINISH_KEY: Final = guarded_update(_KEYS, "status", "response", key="key")
-_INSERT_TOKEN: Final = insert_row(_TABLES["tokens"])
-_REVOKE_TOKEN: Final = guarded_update(_TABLES["tokens"], "revoked_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def claim_idempotency_key(
     """Reserve a key for this request: None when it is new, else what the first one was answered.
 
     Raises:
-        Conflict: the key was used for a different request.
+        InvalidInput: the key was used for a different request.
     """
     row: Row = {"key": key, "request_digest": request_digest, "created_at": session.now()}
     if session.run(_INSERT_KEY, [row]) == 1:
@@ -82,7 +80,9 @@ def claim_idempotency_key(
     query = select(_KEYS.c.request_digest, _KEYS.c.status, _KEYS.c.response)
     found = session.connection.execute(query.where(_KEYS.c.key == key)).one()
     if found[0] != request_digest:
-        raise Conflict(f"idempotency key {key}: it was used for another request; use a new one")
+        raise InvalidInput(
+            f"idempotency key {key}: it was used for another request; use a new one"
+        )
     return StoredAnswer(found[1], found[2])
 
 
@@ -90,31 +90,3 @@ def finish_idempotency_key(session: WriteSession, key: str, status: int, respons
     """Keep the answer for later requests with the same key."""
     if session.run(_FINISH_KEY, [{"by_key": key, "status": status, "response": response}]) != 1:
         raise NotFound(f"idempotency key {key} was never claimed")
-
-
-def add_token(
-    session: WriteSession,
-    token_id: str,
-    *,
-    name: str,
-    digest: str,
-    scopes: str,
-    expires_at: float | None,
-) -> None:
-    """Store an access token by its sha256; the token itself is never written."""
-    row: Row = {
-        "id": token_id,
-        "name": name,
-        "digest": digest,
-        "scopes": scopes,
-        "created_at": session.now(),
-        "expires_at": expires_at,
-        "revoked_at": None,
-    }
-    session.run(_INSERT_TOKEN, [row])
-
-
-def revoke_token(session: WriteSession, token_id: str) -> None:
-    """From now on the token opens nothing. Raises NotFound."""
-    if session.run(_REVOKE_TOKEN, [{"by_id": token_id, "revoked_at": session.now()}]) != 1:
-        raise NotFound(f"no token has the id {token_id}")

@@ -22,6 +22,7 @@ from ledger.rows import (
     MODEL_CALLS,
     STATES,
     STUDIES,
+    TOKENS,
     TRIALS,
     USES,
 )
@@ -70,9 +71,10 @@ def compare_study(real: ReadSession, rebuilt: ReadSession, study_id: str) -> Ite
         yield from _compare(table, _rows(real, table, condition), _rows(rebuilt, table, condition))
 
 
-def compare_incumbents(real: ReadSession, rebuilt: ReadSession) -> Iterator[Finding]:
-    """The same for the models' pointers, which the service chain holds."""
-    yield from _compare(INCUMBENTS, _rows(real, INCUMBENTS), _rows(rebuilt, INCUMBENTS))
+def compare_service(real: ReadSession, rebuilt: ReadSession) -> Iterator[Finding]:
+    """The same for the models' pointers and the tokens, which the service chain holds."""
+    for table in (INCUMBENTS, TOKENS):
+        yield from _compare(table, _rows(real, table), _rows(rebuilt, table))
 
 
 def _belongs_to(table: Table, study_id: str) -> ColumnElement[bool]:

@@ -56,6 +56,7 @@ LATEST: Final[Table] = _T["latest_values"]
 MODEL_CALLS: Final[Table] = _T["model_calls"]
 STATES: Final[Table] = _T["proposer_states"]
 STUDIES: Final[Table] = _T["studies"]
+TOKENS: Final[Table] = _T["tokens"]
 TRIALS: Final[Table] = _T["trials"]
 USES: Final[Table] = _T["holdout_uses"]
 

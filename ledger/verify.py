@@ -15,7 +15,7 @@ from ledger.entries import CandidatePromoted
 from ledger.errors import ArlError, LedgerUnavailable
 from ledger.heads import RecordedHead, current_heads, read_heads
 from ledger.rebuild import rebuild_service, rebuild_study
-from ledger.row_differences import compare_incumbents, compare_study
+from ledger.row_differences import compare_service, compare_study
 from ledger.rows import ENTRIES, INCUMBENTS
 from ledger.sums_check import artifact_findings, budget_findings
 
@@ -139,7 +139,7 @@ def _service_findings(
         yield Finding(f"entries {SERVICE_CHAIN}", f"it cannot be projected again: {error}")
         return
     with scratch.read() as reader:
-        yield from compare_incumbents(session, reader)
+        yield from compare_service(session, reader)
     columns = (INCUMBENTS.c.model, INCUMBENTS.c.seq, INCUMBENTS.c.candidate_id)
     held = {tuple(row) for row in session.connection.execute(select(*columns))}
     for entry in promoted:

@@ -10,20 +10,20 @@ from ledger.budgets import BudgetAccount
 from ledger.chain import GENESIS, SERVICE_CHAIN
 from ledger.database import WriteSession
 from ledger.digests import canonical_json, sha256_hex
-from ledger.entries import CandidatePromoted, Entry, HoldoutUsed, IncumbentSet, StudySubmitted
+from ledger.entries import CandidatePromoted, Entry, HoldoutUsed, StudySubmitted
 from ledger.errors import BudgetExceeded, Conflict, InvalidInput, StaleFence
-from ledger.projection import Projection, printable
+from ledger.project_service import project_service
+from ledger.projection import Projection
 from ledger.projections import project
 from ledger.records import Json, Resource
 from ledger.requests import (
     StoredAnswer,
-    add_token,
     claim_idempotency_key,
     finish_idempotency_key,
     insert_command,
-    revoke_token,
 )
 from ledger.sealing import Head, append_entries
+from ledger.service_entries import IncumbentSet, ServiceEntry
 from ledger.statements import Row, Statement, constant, insert_row
 from ledger.states import STUDY_TERMINAL, StudyState
 from ledger.study_heads import (
@@ -39,7 +39,6 @@ from ledger.tables import Base
 
 __all__ = [
     "StoredAnswer",
-    "add_token",
     "append_service",
     "claim_idempotency_key",
     "claim_study",
@@ -49,7 +48,6 @@ __all__ = [
     "record",
     "release_lease",
     "renew_lease",
-    "revoke_token",
 ]
 
 _INCUMBENTS: Final = Base.metadata.tables["incumbents"]
@@ -63,12 +61,6 @@ _UNFINISHED: Final = Statement(
         _STUDIES.c.name == bindparam("name"),
         and_(*(_STUDIES.c.state != constant(state) for state in sorted(STUDY_TERMINAL))),
     )
-)
-_INSERT_INCUMBENT: Final = insert_row(_INCUMBENTS)
-_LATEST_INCUMBENT: Final = Statement(
-    select(_INCUMBENTS.c.seq, _INCUMBENTS.c.candidate_id, _INCUMBENTS.c.study_id)
-    .where(_INCUMBENTS.c.model == bindparam("model"))
-    .order_by(_INCUMBENTS.c.seq.desc())
 )
 _USES_SO_FAR: Final = Statement(
     select(func.count()).where(_USES.c.bundle_digest == bindparam("bundle_digest"))
@@ -194,42 +186,19 @@ def record(
         append_service(session, [_pointer(entry, study_id) for entry in promoted])
 
 
-def append_service(session: WriteSession, entries: Sequence[IncumbentSet]) -> None:
-    """Append to the service chain and move the models' incumbent pointers, first come first
+def append_service(session: WriteSession, entries: Sequence[ServiceEntry]) -> None:
+    """Append to the service chain with its row changes; incumbent pointers move first come first
     served.
 
     Raises:
         Conflict: another candidate took that place in a model's history; the message names it.
+        NotFound: a token that is to be revoked is not there.
     """
     head = lock_service(session)
     at = session.now()
     for entry in entries:
-        insert_incumbent(session, entry, at)
+        project_service(session, entry, at)
     advance_service(session, append_entries(session, SERVICE_CHAIN, head, entries, at))
-
-
-def insert_incumbent(session: WriteSession, entry: IncumbentSet, at: float) -> None:
-    """Compare and set: the new pointer is the next in its model's history, or Conflict."""
-    latest = session.fetch(_LATEST_INCUMBENT, {"model": entry.model})
-    present = latest[0][0] if latest else 0
-    if entry.seq != present + 1:
-        holder = f"candidate {latest[0][1]} of study {latest[0][2]}" if latest else "none"
-        raise Conflict(
-            f"model {entry.model}: its incumbent is number {present} ({holder}) now, so "
-            f"{entry.candidate_id} may not become number {entry.seq}"
-        )
-    row: Row = {
-        "model": entry.model,
-        "seq": entry.seq,
-        "candidate_id": entry.candidate_id,
-        "study_id": entry.study_id,
-        "family_id": entry.family_id,
-        "comparison": entry.comparison,
-        "approver": entry.approver,
-        "note": printable(entry.note),
-        "created_at": at,
-    }
-    session.run(_INSERT_INCUMBENT, [row])
 
 
 def _pointer(entry: CandidatePromoted, study_id: str) -> IncumbentSet:

@@ -6,13 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select, text
 
-from ledger import reads, writes
+from ledger import reads, tokens, writes
 from ledger.chain import GENESIS, link
 from ledger.database import Ledger
 from ledger.digests import json_digest, sha256_hex
 from ledger.entries import (
     CommandApplied,
-    IncumbentSet,
     InputsFrozen,
     ProposalsMade,
     StudySubmitted,
@@ -26,6 +25,7 @@ from ledger.errors import (
 )
 from ledger.records import CommandVerb, PausedBy, Split, Verdict
 from ledger.rows import ENTRIES
+from ledger.service_entries import IncumbentSet, TokenCreated, TokenRevoked
 from ledger.states import (
     AttemptState,
     CandidateState,
@@ -399,15 +399,45 @@ def test_an_idempotency_key_answers_the_same_request_again(ledger: Ledger) -> No
         writes.finish_idempotency_key(session, "k", 201, "{}")
     with ledger.write() as session:
         assert writes.claim_idempotency_key(session, "k", digest) == writes.StoredAnswer(201, "{}")
-    with pytest.raises(Conflict, match="another request"), ledger.write() as session:
+    with pytest.raises(InvalidInput, match="another request"), ledger.write() as session:
         writes.claim_idempotency_key(session, "k", json_digest({"a": 2}))
 
 
-def test_a_revoked_token_has_its_time(ledger: Ledger) -> None:
+def _token(token_id: str) -> TokenCreated:
+    return TokenCreated(
+        token_id=token_id,
+        name="ci",
+        digest=sha256_hex(token_id.encode()),
+        scopes=("read", "submit"),
+        expires_at=None,
+        actor="ann",
+    )
+
+
+def test_a_token_is_valid_until_it_is_revoked(ledger: Ledger) -> None:
     with ledger.write() as session:
-        writes.add_token(session, "t", name="ci", digest="a", scopes="read", expires_at=None)
-        writes.revoke_token(session, "t")
+        writes.append_service(session, [_token("t")])
+    digest = sha256_hex(b"t")
     with ledger.read() as session:
-        assert session.connection.execute(text("SELECT revoked_at FROM tokens")).scalar_one() > 0
+        found = tokens.find_token(session, digest)
+        assert found is not None
+        assert found.is_valid(session.now())
+        assert tokens.has_tokens(session)
+    with ledger.write() as session:
+        writes.append_service(session, [TokenRevoked(token_id="t", actor="ann")])
+    with ledger.read() as session:
+        found = tokens.find_token(session, digest)
+        assert found is not None
+        assert not found.is_valid(session.now())
+        assert not tokens.has_tokens(session)
     with pytest.raises(NotFound), ledger.write() as session:
-        writes.revoke_token(session, "nobody")
+        writes.append_service(session, [TokenRevoked(token_id="nobody", actor="ann")])
+
+
+def test_a_token_that_nobody_gave_out_is_found_by_verify(ledger: Ledger) -> None:
+    with ledger.write() as session:
+        writes.append_service(session, [_token("t")])
+    assert list(verify_ledger(ledger, None)) == []
+    with ledger.write() as session:
+        session.connection.execute(text("UPDATE tokens SET scopes = 'admin' WHERE id = 't'"))
+    assert any("tokens t" in str(finding) for finding in verify_ledger(ledger, None))
