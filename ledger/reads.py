@@ -9,17 +9,7 @@ from ledger.chain import GENESIS
 from ledger.curves import parse_values, read_values
 from ledger.database import ReadSession
 from ledger.errors import NotFound
-from ledger.listing import (
-    ListedTrial,
-    StudySummary,
-    TrialFilter,
-    TrialPage,
-    TrialSort,
-    find_candidates,
-    list_studies,
-    list_trials,
-    maximizes,
-)
+from ledger.listing import StudySummary, list_studies, maximizes
 from ledger.live import LiveState, load_live
 from ledger.records import (
     Artifact,
@@ -64,6 +54,13 @@ from ledger.study_reads import (
     get_study,
     workable_studies,
 )
+from ledger.trial_pages import (
+    ListedTrial,
+    TrialFilter,
+    TrialPage,
+    find_candidates,
+    list_trials,
+)
 from ledger.trial_parts import (
     load_artifacts,
     load_budgets,
@@ -81,7 +78,6 @@ __all__ = [
     "TrialDetail",
     "TrialFilter",
     "TrialPage",
-    "TrialSort",
     "best_trial",
     "claimable_studies",
     "confirmation_runs",

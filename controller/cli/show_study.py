@@ -10,8 +10,8 @@ from controller.cli.model_calls import model_lines
 from controller.cli.output import console, table
 from controller.cli.text import clipped, duration, iso, number, params, plain
 from controller.documents.trials import duration_of, outcome_word
-from ledger.listing import ListedTrial
 from ledger.records import Family, Incumbent, Json, Study
+from ledger.trial_pages import ListedTrial
 
 _UNITS = {"wall_s": ("wall time (min)", 60.0), "gpu_s": ("GPU hours", 3600.0)}
 
