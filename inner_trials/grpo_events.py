@@ -94,11 +94,20 @@ class OnlineEvents(TrialEvents):
     def _remembered(self) -> dict[str, Any]:
         best = None if self._heldout is None else self._heldout.best
         groups = self._trainer.groups
-        return {"alarms": self._panel.counts, "heldout": best, "groups": groups}
+        choice = self._trainer.choice
+        chosen = None if choice is None else choice.state()
+        return {
+            "alarms": self._panel.counts,
+            "heldout": best,
+            "groups": groups,
+            "choice": chosen,
+        }
 
     def _recall(self, kept: Mapping[str, Any]) -> None:
         self._panel.counts |= kept["alarms"]
         self._trainer.groups = kept["groups"]
+        if self._trainer.choice is not None:
+            self._trainer.choice.load(kept["choice"])
         if self._heldout is not None and kept["heldout"] is not None:
             value, proxy = kept["heldout"]
             self._heldout.best = (value, proxy)

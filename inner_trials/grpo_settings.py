@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from inner_trials.online import OnlineSettings
+from inner_trials.batch_settings import BatchSettings, check_batches
 from inner_trials.settings import SettingsError, above, at_least
 
 SERVERS: Final = ("vllm_server", "vllm_adapters")
@@ -12,7 +12,7 @@ LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(OnlineSettings):
+class Settings(BatchSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-6)
@@ -100,6 +100,8 @@ def check_settings(settings: Settings) -> None:
     if settings.delta is not None and settings.delta <= 1.0 + settings.epsilon:
         raise SettingsError(f"options.delta: {settings.delta} must be more than 1 + epsilon")
     _check_sampler(settings)
+    check_batches(settings, settings.generation)
+    _check_buckets(settings)
     if settings.environment and settings.generation != "transformers":
         raise SettingsError("options.environment: its turns need generation: transformers")
     if settings.loss_type == "vespo" and settings.correction_level == "sequence":
@@ -124,6 +126,23 @@ def _check_sampler(settings: Settings) -> None:
             f"options.generation: vllm_adapters sends LoRA adapters, and parameterization is"
             f" {settings.parameterization}; write lora, or another generation"
         )
+
+
+def _check_buckets(settings: Settings) -> None:
+    """Sorted by length, the micro-batches of an update must add up to what they would else be."""
+    if settings.length_buckets == 1 or settings.gradient_accumulation_steps == 1:
+        return
+    for name, is_local in (
+        ("loss_type", settings.loss_type == "bnpo"),
+        ("top_entropy_quantile", settings.top_entropy_quantile < 1.0),
+        ("entropy_coef", settings.entropy_coef > 0.0),
+    ):
+        if is_local:
+            raise SettingsError(
+                f"options.length_buckets: {settings.length_buckets} sorts completions into"
+                f" micro-batches by length, and with {name} {getattr(settings, name)} it matters"
+                " which are together; write 1, or gradient_accumulation_steps: 1"
+            )
 
 
 def _check_batches(settings: Settings) -> None:

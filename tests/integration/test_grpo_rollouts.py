@@ -7,52 +7,13 @@ from typing import Any
 
 import pytest
 
-from inner_trials import grpo, online, pins, reporting, rollouts
+from inner_trials import online, pins, rollouts
 from inner_trials.data import DataError
 
 # The libraries warn about each other while they are imported.
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore")]
 
 torch = pytest.importorskip("torch")
-
-OPTIONS = {
-    "learning_rate": 1e-3,
-    "num_generations": 4,
-    "per_device_train_batch_size": 8,
-    "max_completion_length": 6,
-    "max_length": 64,
-    "temperature": 1.3,
-}
-
-
-@pytest.fixture
-def run_of(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Builds a trainer in this process, as the program would from this document."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    monkeypatch.setenv("ARL_OUTPUT", str(tmp_path / "output"))
-    monkeypatch.setenv("ARL_PARAMS", str(tmp_path / "params.json"))
-
-    def make(inputs: dict[str, Path] | None = None, **options: Any) -> tuple[Any, Any, grpo.Job]:
-        from transformers import PrinterCallback
-
-        from inner_trials.grpo_events import OnlineEvents
-
-        mounted = {"base": task / "base", "train": task / "data", **(inputs or {})}
-        document = {
-            "seed": 3,
-            "options": {**OPTIONS, **options},
-            "inputs": {name: str(path) for name, path in mounted.items()},
-        }
-        (tmp_path / "params.json").write_text(json.dumps(document))
-        job = grpo.prepare(reporting.document())
-        events = OnlineEvents(job.alarms, cycle=job.settings.cycle)
-        trainer = grpo.build_trainer(job, events)
-        trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(events)
-        return trainer, events, job
-
-    return make
 
 
 def rows_of(tmp_path: Path) -> list[dict[str, Any]]:
