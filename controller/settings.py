@@ -38,6 +38,9 @@ class Settings:
     study lists the host: separated by commas."""
     allow_unsandboxed_patches: bool = False
     """Whether code that a model wrote may run where nothing holds it."""
+    api_allow_local: bool = False
+    """Whether a study that came over HTTP may run without a sandbox: its sender then has a shell
+    here."""
 
     @property
     def heads_path(self) -> Path:
@@ -48,8 +51,9 @@ class Settings:
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
     ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
-    ARL_HTTP_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES and
-    ARL_ALLOW_UNSANDBOXED_PATCHES. Raises InvalidInput naming the variable."""
+    ARL_HTTP_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES,
+    ARL_ALLOW_UNSANDBOXED_PATCHES and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the
+    variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
@@ -68,6 +72,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
         egress_allow_ranges=_ranges(env, "ARL_EGRESS_ALLOW_RANGES"),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
+        api_allow_local=_flag(env, "ARL_API_ALLOW_LOCAL"),
     )
 
 

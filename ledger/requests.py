@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import insert, select, text
 
-from ledger.database import WriteSession
+from ledger.database import ReadSession, WriteSession
 from ledger.digests import canonical_json
 from ledger.errors import InvalidInput, NotFound
 from ledger.records import CommandVerb, Json
@@ -77,8 +77,21 @@ def claim_idempotency_key(
     row: Row = {"key": key, "request_digest": request_digest, "created_at": session.now()}
     if session.run(_INSERT_KEY, [row]) == 1:
         return None
+    return find_idempotency_key(session, key, request_digest)
+
+
+def find_idempotency_key(
+    session: ReadSession, key: str, request_digest: str
+) -> StoredAnswer | None:
+    """What an earlier request with this key was answered; None when there was none.
+
+    Raises:
+        InvalidInput: the key was used for a different request.
+    """
     query = select(_KEYS.c.request_digest, _KEYS.c.status, _KEYS.c.response)
-    found = session.connection.execute(query.where(_KEYS.c.key == key)).one()
+    found = session.connection.execute(query.where(_KEYS.c.key == key)).first()
+    if found is None:
+        return None
     if found[0] != request_digest:
         raise InvalidInput(
             f"idempotency key {key}: it was used for another request; use a new one"

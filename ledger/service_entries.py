@@ -47,7 +47,7 @@ class RequestMade:
     kind: ClassVar[str] = "request_made"
     method: str
     route: str
-    """The route's template, like `/api/v1/studies/{study}/pause`."""
+    """The route's template below /api/v1, like `/studies/{study}/pause`."""
     subject: str
     """What the route's parameters named, like `study=s1a2b3c4d5`; empty without any."""
     body_digest: str

@@ -19,6 +19,7 @@ from ledger.records import Json, Resource
 from ledger.requests import (
     StoredAnswer,
     claim_idempotency_key,
+    find_idempotency_key,
     finish_idempotency_key,
     insert_command,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "StoredAnswer",
     "append_service",
     "claim_idempotency_key",
+    "find_idempotency_key",
     "claim_study",
     "create_study",
     "finish_idempotency_key",

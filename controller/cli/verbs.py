@@ -36,6 +36,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb("resume", "running", "go on with interrupted or paused studies"),
             _verb("submit", "running", "store a study; a worker will run it"),
             _verb("worker", "running", "drive whatever studies wait, until stopped"),
+            _verb("serve", "serving", "serve the API and the dashboard, with a worker beside"),
         ),
     ),
     (
@@ -67,6 +68,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb("verify", "verifying", "recompute the ledger's chains, sums and artifacts"),
             _verb("reproduce", "reproducing", "write a bundle with which anyone repeats a trial"),
             _verb("db", "database", "check or upgrade the ledger's tables"),
+            _verb("token", "serving", "make, list or revoke access tokens"),
         ),
     ),
 )

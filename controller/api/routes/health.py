@@ -1,0 +1,31 @@
+"""Whether the server lives, and whether it can work: for load balancers, without a token."""
+
+from typing import Annotated, Literal
+
+from fastapi import Depends
+
+from controller.api.models.common import Out, example
+from controller.api.routing import new_router, service_of
+from controller.wiring import Service
+from ledger import reads
+
+router = new_router("health")
+
+
+class Health(Out):
+    model_config = example({"status": "ok"})
+    status: Literal["ok"]
+
+
+@router.get("/healthz", response_model=Health)
+def healthz() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", response_model=Health)
+def readyz(service: Annotated[Service, Depends(service_of)]) -> dict[str, str]:
+    """The ledger answers, too; 503 while it does not."""
+    with service.ledger.read() as session:
+        reads.claimable_studies(session)
+    return {"status": "ok"}

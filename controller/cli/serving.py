@@ -1,0 +1,175 @@
+"""`arl serve` and `arl token`: the API with its dashboard, and who may use it."""
+
+import logging
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from controller.api.options import ApiOptions
+from controller.api.tokens import Scope, give_token
+from controller.cli.driving import listen_to_the_worker
+from controller.cli.opening import actor, ledger_opened, service_opened
+from controller.cli.output import OK, console, print_json, table
+from controller.cli.text import plain
+from controller.documents.times import iso
+from controller.settings import read_settings
+from controller.spec.quantities import parse_duration_s
+from ledger import tokens, writes
+from ledger.database import open_ledger
+from ledger.errors import InvalidInput
+from ledger.service_entries import TokenRevoked
+
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
+Host = Annotated[str, typer.Option("--host", help="address to listen on")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port to listen on")]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", help="a further host name under which clients reach it"),
+]
+NoWorker = Annotated[bool, typer.Option("--no-worker", help="only answer; workers run elsewhere")]
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8420,
+    name: Names = None,
+    no_worker: NoWorker = False,
+) -> int:
+    """Serve the API and the dashboard, with a worker beside it, until stopped.
+
+    On this machine's own address it needs no token until one was made; on any other it does not
+    start without. Stopping it leaves trials running; the next worker adopts them.
+    """
+    from controller.api.serving import serve as run
+
+    options = ApiOptions(
+        host=host,
+        port=port,
+        names=tuple(name or ()),
+        allow_local=read_settings().api_allow_local,
+    )
+    with service_opened(create=True) as service:
+        listen_to_the_worker(logging.INFO)
+        shown = f"[{host}]" if ":" in host else host
+        print(f"ARL is at http://{shown}:{port} (Ctrl-C stops; trials go on)", flush=True)
+        run(service, options, with_worker=not no_worker)
+    return OK
+
+
+class Action(StrEnum):
+    CREATE = "create"
+    LIST = "list"
+    REVOKE = "revoke"
+
+
+What = Annotated[Action, typer.Argument(metavar="create|list|revoke", help="what to do")]
+Subject = Annotated[
+    str | None, typer.Argument(metavar="[NAME|ID]", help="a name for the new token, or an id")
+]
+Scopes = Annotated[
+    list[Scope] | None,
+    typer.Option("--scope", help="what it may: read (default), submit, promote, admin; repeat"),
+]
+Expires = Annotated[str | None, typer.Option("--expires", help="from now, like 30d or 12h")]
+
+
+def token(
+    action: What,
+    subject: Subject = None,
+    scope: Scopes = None,
+    expires: Expires = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make, list or revoke access tokens. A token is printed once, when it is made."""
+    if action is Action.LIST:
+        return _list(as_json=as_json)
+    if not subject:
+        missing = "a name for it" if action is Action.CREATE else "the token's id"
+        raise InvalidInput(f"token {action}: say {missing}: `arl token {action} …`")
+    if action is Action.CREATE:
+        return _create(subject, scope or [Scope.READ], expires, as_json=as_json)
+    return _revoke(subject, as_json=as_json)
+
+
+def _create(name: str, scopes: list[Scope], expires: str | None, *, as_json: bool) -> int:
+    if len(name) > 100 or not name.isprintable():
+        raise InvalidInput(f"token create: {plain(name[:60])!r}: at most 100 printable characters")
+    expires_in_s = None if expires is None else _lifetime(expires)
+    ledger = open_ledger(read_settings().ledger_url, create=True)
+    try:
+        with ledger.write() as session:
+            entry, made = give_token(
+                session, name=name, scopes=scopes, expires_in_s=expires_in_s, actor=actor()
+            )
+    finally:
+        ledger.close()
+    if as_json:
+        print_json(
+            {
+                "id": entry.token_id,
+                "name": entry.name,
+                "scopes": list(entry.scopes),
+                "expires_at": iso(entry.expires_at),
+                "token": made,
+            }
+        )
+    else:
+        print(made)
+    return OK
+
+
+def _lifetime(text: str) -> float:
+    try:
+        found = parse_duration_s(text)
+    except ValueError as error:
+        raise InvalidInput(f"--expires: {plain(text)!r}: {error}") from error
+    if not found > 0:
+        raise InvalidInput(f"--expires: {plain(text)!r}: write a time from now, like 30d")
+    return found
+
+
+def _list(*, as_json: bool) -> int:
+    with ledger_opened() as ledger, ledger.read() as session:
+        found, now = tokens.list_tokens(session), session.now()
+    if as_json:
+        print_json(
+            {
+                "tokens": [
+                    {
+                        "id": one.id,
+                        "name": one.name,
+                        "scopes": list(one.scopes),
+                        "created_at": iso(one.created_at),
+                        "expires_at": iso(one.expires_at),
+                        "revoked_at": iso(one.revoked_at),
+                        "is_valid": one.is_valid(now),
+                    }
+                    for one in found
+                ]
+            }
+        )
+    elif not found:
+        print("no tokens: `arl token create NAME --scope read` makes one")
+    else:
+        rows = [(one.id, plain(one.name), " ".join(one.scopes), _state(one, now)) for one in found]
+        console().print(table("token", "name", "scopes", "state", rows=rows))
+    return OK
+
+
+def _state(one: tokens.Token, now: float) -> str:
+    if one.revoked_at is not None:
+        return "revoked"
+    if not one.is_valid(now):
+        return "expired"
+    return "valid" if one.expires_at is None else f"valid until {(iso(one.expires_at) or '')[:16]}"
+
+
+def _revoke(token_id: str, *, as_json: bool) -> int:
+    with ledger_opened() as ledger, ledger.write() as session:
+        writes.append_service(session, [TokenRevoked(token_id=token_id, actor=actor())])
+    if as_json:
+        print_json({"revoked": token_id})
+    else:
+        print(f"{plain(token_id)} opens nothing any more")
+    return OK
