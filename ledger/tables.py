@@ -17,6 +17,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from ledger.partial_indexes import known_index
+
 NAMING: Final = {
     "ix": "ix_%(column_0_N_label)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -128,8 +130,10 @@ class TrialRow(Base):
     __table_args__ = (
         UniqueConstraint("study_id", "number"),
         UniqueConstraint("study_id", "finish_seq"),
-        Index("ix_trials_study_id_state", "study_id", "state"),
+        Index("ix_trials_study_id_outcome", "study_id", "state", "kind", "verdict", "reason"),
         Index("ix_trials_study_id_kind_value", "study_id", "kind", "value"),
+        known_index("value", "number"),
+        known_index("finish_seq", "kind", "state", "verdict", "value", "number"),
     )
 
 
@@ -319,6 +323,7 @@ class EntryRow(Base):
     body: Mapped[str] = mapped_column(Text)
     """Canonical JSON of {"at", "kind", "payload", "seq"}: exactly what was hashed."""
     digest: Mapped[str] = mapped_column(DIGEST)
+    __table_args__ = (Index("ix_entries_chain_kind_seq", "chain", "kind", "seq"),)
 
 
 class ServiceHeadRow(Base):
