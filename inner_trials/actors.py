@@ -4,7 +4,6 @@ Each version of the adapter has a name of its own on the server: what answers is
 what was asked, and no cached prompt belongs to other weights. The server has to see the files.
 """
 
-import http.client
 import json
 import os
 import secrets
@@ -12,102 +11,30 @@ import shutil
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from inner_trials.contract import EXIT_ACTORS_LOST
 from inner_trials.failures import ActorsLost
+from inner_trials.rollout_server import BEAT_S, Server
 from inner_trials.settings import SettingsError
 
-BEAT_S: Final = 1.0
-"""How often a server that is at work is asked whether it is well."""
-_GONE: Final = (OSError, http.client.HTTPException)
-_HOW: Final = (
-    "start it with --enable-lora, --max-lora-rank of at least lora_r and, in its environment,"
-    " VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
-)
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    tokens: list[int]
+    logprobs: list[float | None]
 
 
-class Server:
-    """HTTP that notices within `patience_s` when nobody is there any more, or all stands still."""
-
-    def __init__(self, url: str, *, patience_s: float) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1")
-        self._patience_s = patience_s
-
-    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> str:
-        """The answer to a POST, or to a GET without a body, however long the server works on it.
-
-        Raises:
-            ActorsLost: it is gone, or its /health has not been well for `patience_s`.
-            SettingsError: it is well, and refuses this.
-        """
-        answers: list[str | Exception] = []
-
-        def work() -> None:
-            try:
-                answers.append(self._request(path, body, timeout_s=None))
-            except _GONE as error:
-                answers.append(error)
-
-        worker = threading.Thread(target=work, daemon=True)
-        worker.start()
-        well = time.monotonic()
-        worker.join(BEAT_S)
-        while worker.is_alive():
-            problem = self._problem()
-            if not problem:
-                well = time.monotonic()
-            elif time.monotonic() - well > self._patience_s:
-                raise self._lost(f"for {self._patience_s:g} s: {problem}")
-            worker.join(BEAT_S)
-        answer = answers[0]
-        if isinstance(answer, urllib.error.HTTPError):
-            raise self._refused(path, answer)
-        if isinstance(answer, Exception):
-            raise self._lost(_words(answer))
-        return answer
-
-    def wait_until_well(self) -> None:
-        """Raises ActorsLost: not within `patience_s`."""
-        until = time.monotonic() + self._patience_s
-        while problem := self._problem():
-            if time.monotonic() > until:
-                raise self._lost(problem)
-            time.sleep(BEAT_S / 4)
-
-    def _problem(self) -> str:
-        try:
-            self._request("/health", None, timeout_s=max(BEAT_S, self._patience_s / 3))
-        except _GONE as error:
-            return _words(error)
-        return ""
-
-    def _refused(self, path: str, error: urllib.error.HTTPError) -> Exception:
-        said = error.read(2000).decode(errors="replace")
-        if problem := self._problem():
-            return self._lost(problem)
-        return SettingsError(
-            f"options.vllm_server: {self.url}{path} answers {error.code}"
-            f" {' '.join(said.split())[:300]}; {_HOW}"
-        )
-
-    def _lost(self, words: str) -> ActorsLost:
-        return ActorsLost(f"the rollout server {self.url} is lost: {words}")
-
-    def _request(
-        self, path: str, body: Mapping[str, Any] | None, *, timeout_s: float | None
-    ) -> str:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, data, headers)
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            text: str = answer.read().decode(errors="replace")
-            return text
+def for_trl(
+    samples: Sequence[Sample],
+) -> tuple[None, list[list[int]], list[list[list[float | None]]], None]:
+    """As its VLLMGeneration answers, which could have several alternatives of each token."""
+    said = [[[value] for value in sample.logprobs] for sample in samples]
+    return None, [sample.tokens for sample in samples], said, None
 
 
 class AdapterActors:
@@ -122,10 +49,13 @@ class AdapterActors:
         """Raises ActorsLost, or SettingsError: the server takes no rows of `row_tokens`."""
         self._server, self._folder, self._sampling = server, folder, sampling
         self._run = f"arl-{secrets.token_hex(6)}"
-        self._name = ""
         self._trainer: Any = None
         self.version = -1
-        """Updates that the weights behind the next completions have seen."""
+        """Updates that the newest weights on the server have seen."""
+        self.sampled_at: list[int] = []
+        """The version behind each completion of the last generation."""
+        self.dropped = 0
+        """Completions of the last generation that were sampled and are not used."""
         self.sync_s = 0.0
         """What bringing them there took, the last time."""
         server.wait_until_well()
@@ -156,7 +86,7 @@ class AdapterActors:
         """Have the server answer with the trainer's adapter as it is now."""
         started = time.monotonic()
         version = int(self._trainer.state.global_step)
-        name = f"{self._run}-{version}"
+        name = self.name_of(version)
         place = self._folder / name
         self._trainer.accelerator.unwrap_model(self._trainer.model).save_pretrained(
             place, selected_adapters=["default"]
@@ -164,43 +94,82 @@ class AdapterActors:
         for path in place.iterdir():
             path.chmod(0o644)  # the server may be another user
         self._server.ask("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(place)})
-        if self._name:
-            self._server.ask("/v1/unload_lora_adapter", {"lora_name": self._name})
-            shutil.rmtree(self._folder / self._name)
-        self._name, self.version = name, version
+        earlier, self.version = self.version, version
+        self._replaced(earlier)
         self.sync_s = time.monotonic() - started
+
+    def expect(self, encoded: Sequence[list[int]]) -> None:
+        """The trainer will ask for these prompts; here they are sampled once it does."""
+
+    def measure(self, metrics: Mapping[str, list[float]]) -> None:
+        """Add to a TRL trainer's metrics what the last generation came from."""
+        step = int(self._trainer.state.global_step)
+        ages = [step - version for version in self.sampled_at]
+        metrics["staleness"].append(sum(ages) / len(ages))
+        metrics["staleness_max"].append(float(max(ages)))
+        metrics["rollouts_dropped"].append(float(self.dropped))
+        metrics["weight_sync_s"].append(self.sync_s)
+
+    def _replaced(self, version: int) -> None:
+        """What the adapter before is for now: nothing."""
+        if version >= 0:
+            self.forget(version)
+
+    def forget(self, version: int) -> None:
+        name = self.name_of(version)
+        self._server.ask("/v1/unload_lora_adapter", {"lora_name": name})
+        shutil.rmtree(self._folder / name)
+
+    def name_of(self, version: int) -> str:
+        """By which the server knows the adapter of that version."""
+        return f"{self._run}-{version}"
 
     def generate(
         self, prompts: Sequence[list[int]], images: Any, num_generations: int, profiler: Any
     ) -> tuple[None, list[list[int]], list[list[list[float | None]]], None]:
         """Tokens and their log-probabilities, as TRL asks for them: `prompts` has each prompt
         `num_generations` times."""
-        body = {
-            "model": self._name,
-            "prompt": list(prompts[::num_generations]),
-            "n": num_generations,
+        asked = list(prompts[::num_generations])
+        with profiler:
+            samples = self.sample(asked, num_generations)
+        self.sampled_at = [self.version] * len(prompts)
+        return for_trl(samples)
+
+    def sample(self, prompts: Sequence[list[int]], count: int) -> list["Sample"]:
+        """So many completions of each prompt, in order, by the newest weights."""
+        body = self.request(self.version, prompts, count)
+        return self.read(body, self._server.ask("/v1/completions", body))
+
+    def request(self, version: int, prompts: Sequence[list[int]], count: int) -> Mapping[str, Any]:
+        return {
+            "model": self.name_of(version),
+            "prompt": list(prompts),
+            "n": count,
             "logprobs": 0,
             "return_token_ids": True,
             "skip_special_tokens": False,
             **self._sampling,
         }
-        with profiler:
-            answer = json.loads(self._server.ask("/v1/completions", body))
+
+    def read(self, body: Mapping[str, Any], said: str) -> list["Sample"]:
+        """The answer to a request. Raises ActorsLost: it is none to this one."""
+        answer = json.loads(said)
         choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-        if answer["model"] != self._name or len(choices) != len(prompts):
+        wanted = len(body["prompt"]) * body["n"]
+        if answer["model"] != body["model"] or len(choices) != wanted:
             raise ActorsLost(
-                f"the rollout server {self._server.url} was asked for {len(prompts)} completions"
-                f" of {self._name} and gave {len(choices)} of {answer['model']}"
+                f"the rollout server {self._server.url} was asked for {wanted} completions"
+                f" of {body['model']} and gave {len(choices)} of {answer['model']}"
             )
-        tokens = [list(choice["token_ids"]) for choice in choices]
-        said = [[[value] for value in c["logprobs"]["token_logprobs"]] for c in choices]
-        return None, tokens, said, None
+        return [Sample(list(c["token_ids"]), c["logprobs"]["token_logprobs"]) for c in choices]
 
     def close(self) -> None:
         """Let the server forget the last adapter; one that is gone has."""
-        if self._name:
+        if self.version >= 0:
             with suppress(ActorsLost, SettingsError):
-                self._server.ask("/v1/unload_lora_adapter", {"lora_name": self._name})
+                self._server.ask(
+                    "/v1/unload_lora_adapter", {"lora_name": self.name_of(self.version)}
+                )
 
 
 def exit_once_gone(is_alive: Callable[[], bool], name: str) -> None:
@@ -219,7 +188,3 @@ def exit_once_gone(is_alive: Callable[[], bool], name: str) -> None:
         os._exit(EXIT_ACTORS_LOST)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__} {error}".strip()

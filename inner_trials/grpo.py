@@ -7,11 +7,21 @@ judges in the verifier's place. Every setting is a field of grpo_settings.Settin
 `model/`, whole weights that any evaluator can load; `rollouts/`, what was sampled; and `resume/`.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from inner_trials import adapters, models, online, reporting, rewards, seeding, training
+from inner_trials import (
+    adapters,
+    health,
+    models,
+    online,
+    reporting,
+    rewards,
+    rollout_actors,
+    seeding,
+    training,
+)
 from inner_trials.grpo_settings import Settings, check_settings, trl_options
 from inner_trials.scoring import (
     Judge,
@@ -20,43 +30,47 @@ from inner_trials.scoring import (
     learned_reward,
     verifier_rewards,
 )
-from inner_trials.settings import SettingsError
 
 if TYPE_CHECKING:
-    from inner_trials.actors import AdapterActors
     from inner_trials.grpo_trainer import RecordingTrainer
 
 
 Job: TypeAlias = online.Job[Settings]
-SAMPLED_BY: Final = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-"""Settings that a server takes by the same names."""
 
 
 def prepare(document: Mapping[str, Any]) -> Job:
     """Raises training.BAD_INPUT."""
     job = online.prepare(Settings, document)
     check_settings(job.settings)
+    if bound := job.settings.staleness_bound:
+        given = {"stale_actors": bound, **job.settings.alarms}
+        job = dataclasses.replace(job, alarms=health.make_alarms(given))
     return job
 
 
 def train(job: Job) -> bool:
-    from inner_trials.grpo_events import OnlineEvents
+    with rollout_actors.server_of(job.settings, job.base) as actors:
+        from inner_trials.grpo_events import OnlineEvents
 
-    events = OnlineEvents(job.alarms, cycle=job.settings.cycle)
-    trainer = build_trainer(job, events)
-    training.add_guards(trainer, job.settings, job.base)
-    training.fit(trainer, events)
-    trainer.close_rollouts()
-    if trainer.actors is not None:
-        trainer.actors.close()
+        events = OnlineEvents(job.alarms, cycle=job.settings.cycle)
+        trainer = build_trainer(job, events, actors)
+        training.add_guards(trainer, job.settings, job.base)
+        training.fit(trainer, events)
+        trainer.close_rollouts()
+        if trainer.actors is not None:
+            trainer.actors.close()
     training.save(trainer, job.settings, job.base, reporting.model_dir())
     return events.is_stopped
 
 
-def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
+def build_trainer(
+    job: Job, events: Any, make_actors: rollout_actors.MakeActors | None = None
+) -> "RecordingTrainer":
     """TRL's GRPOTrainer on the checked prompts, recording what it does."""
     from datasets import Dataset
     from trl import GRPOConfig
+
+    from inner_trials.grpo_trainer import RecordingTrainer
 
     settings = job.settings
     seeding.seed_everything(job.seed)
@@ -77,8 +91,7 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
     if settings.format_weight and len(functions) > 1:
         config.reward_weights = [1.0, settings.format_weight]
     writer = online.rollout_writer(job, judge, scorer)
-    kind, particular = trainer_kind(job, kept)
-    trainer = kind(
+    trainer = RecordingTrainer(
         model,
         functions,
         config,
@@ -88,13 +101,14 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
         writer=writer,
         revisions=[online.revision_of(prompt) for prompt in job.prompts],
         has_ended=judge.has_ended,
-        actors=make_actors(job, judge.ends, Path(config.output_dir)),
+        actors=None if make_actors is None else make_actors(judge.ends),
         rollout_func=None if job.environment is None else turns(job, encoded, judge),
-        **particular,
     )
     if trainer.ref_model is not None:
         # TRL loads it from the base's files, without an adapter that was merged into the base.
         trainer.ref_model.load_state_dict(trainer.model.state_dict())
+    if trainer.actors is not None:
+        trainer.actors.expect(encoded)
     events.watch(trainer, writer)
     heldout = online.heldout_watch(
         job, tokenizer, judge, scorer, lambda: events.latest("train/reward").get("train/reward")
@@ -103,32 +117,6 @@ def build_trainer(job: Job, events: Any) -> "RecordingTrainer":
         events.watch_heldout(heldout)
         trainer.add_callback(heldout)
     return trainer
-
-
-def trainer_kind(job: Job, kept: Sequence[int]) -> "tuple[type[RecordingTrainer], dict[str, Any]]":
-    """The trainer that chooses and batches as the settings say, and what it is given for it."""
-    from inner_trials.group_sampling import Batching
-    from inner_trials.grpo_selection import SelectingTrainer
-    from inner_trials.grpo_trainer import RecordingTrainer
-    from inner_trials.prompt_choice import PromptChoice
-
-    settings = job.settings
-    batching = Batching(
-        buckets=settings.length_buckets,
-        straggler_tokens=settings.straggler_tokens,
-        share_prefix=settings.share_prefix,
-    )
-    particular: dict[str, Any] = {"batching": batching if settings.samples_apart else None}
-    if settings.prompt_sampling == "all":
-        return RecordingTrainer, particular
-    choice = PromptChoice(
-        kept,
-        seed=job.seed,
-        rest_after=settings.rest_after,
-        rest_passes=settings.rest_passes,
-    )
-    particular |= {"choice": choice, "rounds": settings.resample_rounds}
-    return SelectingTrainer, particular
 
 
 def turns(job: Job, encoded: list[list[int]], judge: Judge) -> Any:
@@ -156,30 +144,6 @@ def turns(job: Job, encoded: list[list[int]], judge: Judge) -> Any:
         }
 
     return rollout
-
-
-def make_actors(job: Job, ends: Sequence[int], directory: Path) -> "AdapterActors | None":
-    """With generation: vllm_adapters. Raises failures.ActorsLost, or SettingsError."""
-    from inner_trials.actors import AdapterActors, Server
-
-    settings = job.settings
-    if settings.generation != "vllm_adapters":
-        return None
-    if training.find_input("adapter") is not None:
-        # It is merged into the base here, which the server's base would not be.
-        raise SettingsError(
-            "options.generation: vllm_adapters cannot go on from the input adapter; mount the"
-            " merged model as base, and serve that"
-        )
-    sampling = {
-        "max_tokens": settings.max_completion_length,
-        "stop_token_ids": list(ends),
-        **{name: getattr(settings, name) for name in SAMPLED_BY},
-    }
-    folder = Path(settings.vllm_share) if settings.vllm_share else directory / "actors"
-    server = Server(settings.vllm_server, patience_s=settings.vllm_patience_s)
-    room = training.row_tokens(settings, job.base)
-    return AdapterActors(server, folder.absolute(), sampling, row_tokens=room)
 
 
 def reward_functions(job: Job, judge: Judge, scorer: Any) -> list[RewardFunction]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from inner_trials.batch_settings import BatchSettings, check_batches
+from inner_trials.online import OnlineSettings
+from inner_trials.server_settings import ServerSettings, check_server
 from inner_trials.settings import SettingsError, above, at_least
 
 SERVERS: Final = ("vllm_server", "vllm_adapters")
@@ -12,7 +13,7 @@ LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(BatchSettings):
+class Settings(ServerSettings, OnlineSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-6)
@@ -57,6 +58,7 @@ class Settings(BatchSettings):
     vllm_sleep: bool = False
     """Give the GPU's memory back to the trainer between generations."""
     vllm_tensor_parallel: int = at_least(1, default=1)
+    """GPUs of one vLLM; of the trial's, the last are a server's that it starts itself."""
     vllm_server: str = ""
     """Like http://127.0.0.1:8000, for vllm_server and vllm_adapters."""
     vllm_share: str = ""
@@ -100,8 +102,14 @@ def check_settings(settings: Settings) -> None:
     if settings.delta is not None and settings.delta <= 1.0 + settings.epsilon:
         raise SettingsError(f"options.delta: {settings.delta} must be more than 1 + epsilon")
     _check_sampler(settings)
-    check_batches(settings, settings.generation)
-    _check_buckets(settings)
+    check_server(
+        settings,
+        generation=settings.generation,
+        vllm_server=settings.vllm_server,
+        correction=settings.correction,
+        cycle=settings.cycle,
+        in_turn=getattr(settings, "prompt_sampling", "all") == "all",
+    )
     if settings.environment and settings.generation != "transformers":
         raise SettingsError("options.environment: its turns need generation: transformers")
     if settings.loss_type == "vespo" and settings.correction_level == "sequence":
@@ -110,7 +118,7 @@ def check_settings(settings: Settings) -> None:
 
 def _check_sampler(settings: Settings) -> None:
     kind = settings.generation
-    if kind in SERVERS and not settings.vllm_server:
+    if kind in SERVERS and not (settings.vllm_server or settings.vllm_python):
         raise SettingsError(f"options.vllm_server: generation {kind} needs its address")
     if settings.vllm_server and not settings.vllm_server.startswith(("http://", "https://")):
         raise SettingsError(
@@ -126,23 +134,6 @@ def _check_sampler(settings: Settings) -> None:
             f"options.generation: vllm_adapters sends LoRA adapters, and parameterization is"
             f" {settings.parameterization}; write lora, or another generation"
         )
-
-
-def _check_buckets(settings: Settings) -> None:
-    """Sorted by length, the micro-batches of an update must add up to what they would else be."""
-    if settings.length_buckets == 1 or settings.gradient_accumulation_steps == 1:
-        return
-    for name, is_local in (
-        ("loss_type", settings.loss_type == "bnpo"),
-        ("top_entropy_quantile", settings.top_entropy_quantile < 1.0),
-        ("entropy_coef", settings.entropy_coef > 0.0),
-    ):
-        if is_local:
-            raise SettingsError(
-                f"options.length_buckets: {settings.length_buckets} sorts completions into"
-                f" micro-batches by length, and with {name} {getattr(settings, name)} it matters"
-                " which are together; write 1, or gradient_accumulation_steps: 1"
-            )
 
 
 def _check_batches(settings: Settings) -> None:

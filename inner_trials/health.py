@@ -12,18 +12,6 @@ from typing import Final
 
 from inner_trials.settings import SettingsError
 
-SELECTION: Final = (
-    "resting",
-    "left_out",
-    "pass_rate",
-    "reward_shown",
-    "reward_all",
-    "reward_shift",
-    "never_learned",
-    "always_pass",
-    "always_fail",
-)
-"""What inner_trials.prompt_choice says of a generation."""
 REPORTED: Final[Mapping[str, str]] = {
     "reward": "train/reward",
     "entropy": "health/entropy",
@@ -40,10 +28,9 @@ REPORTED: Final[Mapping[str, str]] = {
     "reward_variance_in_groups": "health/reward_variance_in_groups",
     "importance_ratio_mean": "health/importance_ratio_mean",
     "importance_ratio_max": "health/importance_ratio_max",
-    "completions_learned": "health/completions_learned",
-    "stragglers": "health/stragglers",
-    **{f"selection/{name}": f"selection/{name}" for name in SELECTION},
     "staleness": "health/staleness",
+    "staleness_max": "health/staleness_max",
+    "rollouts_dropped": "health/rollouts_dropped",
     "weight_sync_s": "health/weight_sync_s",
     "sampling/sampling_logp_difference/mean": "health/actor_mismatch",
     "sampling/sampling_logp_difference/max": "health/actor_mismatch_max",
