@@ -8,7 +8,7 @@ judges in the verifier's place. Every setting is a field of grpo_settings.Settin
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from inner_trials import (
@@ -70,8 +70,6 @@ def build_trainer(
     from datasets import Dataset
     from trl import GRPOConfig
 
-    from inner_trials.grpo_trainer import RecordingTrainer
-
     settings = job.settings
     seeding.seed_everything(job.seed)
     tokenizer = models.load_tokenizer(job.base)
@@ -91,7 +89,8 @@ def build_trainer(
     if settings.format_weight and len(functions) > 1:
         config.reward_weights = [1.0, settings.format_weight]
     writer = online.rollout_writer(job, judge, scorer)
-    trainer = RecordingTrainer(
+    kind, particular = trainer_kind(job, kept)
+    trainer = kind(
         model,
         functions,
         config,
@@ -103,6 +102,7 @@ def build_trainer(
         has_ended=judge.has_ended,
         actors=None if make_actors is None else make_actors(judge.ends),
         rollout_func=None if job.environment is None else turns(job, encoded, judge),
+        **particular,
     )
     if trainer.ref_model is not None:
         # TRL loads it from the base's files, without an adapter that was merged into the base.
@@ -117,6 +117,32 @@ def build_trainer(
         events.watch_heldout(heldout)
         trainer.add_callback(heldout)
     return trainer
+
+
+def trainer_kind(job: Job, kept: Sequence[int]) -> "tuple[type[RecordingTrainer], dict[str, Any]]":
+    """The trainer that chooses and batches as the settings say, and what it is given for it."""
+    from inner_trials.group_sampling import Batching
+    from inner_trials.grpo_selection import SelectingTrainer
+    from inner_trials.grpo_trainer import RecordingTrainer
+    from inner_trials.prompt_choice import PromptChoice
+
+    settings = job.settings
+    batching = Batching(
+        buckets=settings.length_buckets,
+        straggler_tokens=settings.straggler_tokens,
+        share_prefix=settings.share_prefix,
+    )
+    particular: dict[str, Any] = {"batching": batching if settings.samples_apart else None}
+    if settings.prompt_sampling == "all":
+        return RecordingTrainer, particular
+    choice = PromptChoice(
+        kept,
+        seed=job.seed,
+        rest_after=settings.rest_after,
+        rest_passes=settings.rest_passes,
+    )
+    particular |= {"choice": choice, "rounds": settings.resample_rounds}
+    return SelectingTrainer, particular
 
 
 def turns(job: Job, encoded: list[list[int]], judge: Judge) -> Any:

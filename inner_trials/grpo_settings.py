@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from inner_trials.online import OnlineSettings
+from inner_trials.batch_settings import BatchSettings, check_batches
 from inner_trials.server_settings import ServerSettings, check_server
 from inner_trials.settings import SettingsError, above, at_least
 
@@ -13,7 +13,7 @@ LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ServerSettings, OnlineSettings):
+class Settings(ServerSettings, BatchSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-6)
@@ -110,6 +110,8 @@ def check_settings(settings: Settings) -> None:
         cycle=settings.cycle,
         in_turn=getattr(settings, "prompt_sampling", "all") == "all",
     )
+    check_batches(settings, settings.generation)
+    _check_buckets(settings)
     if settings.environment and settings.generation != "transformers":
         raise SettingsError("options.environment: its turns need generation: transformers")
     if settings.loss_type == "vespo" and settings.correction_level == "sequence":
@@ -134,6 +136,23 @@ def _check_sampler(settings: Settings) -> None:
             f"options.generation: vllm_adapters sends LoRA adapters, and parameterization is"
             f" {settings.parameterization}; write lora, or another generation"
         )
+
+
+def _check_buckets(settings: Settings) -> None:
+    """Sorted by length, the micro-batches of an update must add up to what they would else be."""
+    if settings.length_buckets == 1 or settings.gradient_accumulation_steps == 1:
+        return
+    for name, is_local in (
+        ("loss_type", settings.loss_type == "bnpo"),
+        ("top_entropy_quantile", settings.top_entropy_quantile < 1.0),
+        ("entropy_coef", settings.entropy_coef > 0.0),
+    ):
+        if is_local:
+            raise SettingsError(
+                f"options.length_buckets: {settings.length_buckets} sorts completions into"
+                f" micro-batches by length, and with {name} {getattr(settings, name)} it matters"
+                " which are together; write 1, or gradient_accumulation_steps: 1"
+            )
 
 
 def _check_batches(settings: Settings) -> None:

@@ -10,16 +10,25 @@ from trl import GRPOTrainer
 
 from inner_trials import health
 from inner_trials.actors import AdapterActors
+from inner_trials.group_sampling import Batching, GroupSampler
+from inner_trials.length_buckets import by_length
+from inner_trials.prompt_choice import PromptChoice
 from inner_trials.rollouts import Rollout, RolloutWriter
 from inner_trials.scoring import until_end
+from inner_trials.shared_prefix import token_scores
 
 
 class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     """The loss, the rewards and the random numbers are TRL's own; nothing here changes them.
 
     `revisions` are the prompts' digests by the column `row`; `has_ended` says of a completion's
-    tokens whether the model ended it; `actors` sample in its place.
+    tokens whether the model ended it; `actors` sample in its place; `batching`, where it is given,
+    samples and learns in other batches, but the same completions.
     """
+
+    _buffered_inputs: Any
+    choice: PromptChoice | None = None
+    """Which prompts are sampled, where not all are (grpo_selection.py)."""
 
     def __init__(
         self,
@@ -28,8 +37,11 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         revisions: Sequence[str],
         has_ended: Callable[[Sequence[int]], bool],
         actors: AdapterActors | None = None,
+        batching: Batching | None = None,
         **options: Any,
     ) -> None:
+        self._batching = batching
+        self._sampler: GroupSampler | None = None
         self._writer = writer
         self._revisions = revisions
         self._has_ended = has_ended
@@ -42,6 +54,13 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         super().__init__(*args, **options)
         if actors is not None:
             actors.attach(self)
+        if batching is not None:
+            self._sampler = GroupSampler(
+                self.generation_config,
+                ends=self.eos_token_ids,
+                pad=self.processing_class.pad_token_id,
+                batching=batching,
+            )
 
     def _generate(self, prompts: list[Any]) -> Any:
         self._sampled = super()._generate(prompts)
@@ -49,14 +68,64 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             self.actors.measure(self._metrics["train"])
         return self._sampled
 
+    def _generate_single_turn(self, prompt_ids: list[list[int]], *args: Any, **more: Any) -> Any:
+        if self._sampler is None:
+            return super()._generate_single_turn(prompt_ids, *args, **more)
+        return self.continuations(prompt_ids, self.max_completion_length), None
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        had = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is had or not self.model.training:
+            return inputs
+        sampled = sum(len(batch["advantages"]) for batch in self._buffered_inputs)
+        if self._batching is not None and self._batching.buckets > 1:
+            self._buffered_inputs = by_length(
+                self._buffered_inputs, self.args.gradient_accumulation_steps
+            )
+        learned = sum(len(batch["advantages"]) for batch in self._buffered_inputs)
+        self._metrics["train"]["completions_learned"].append(float(learned))
+        assert learned == sampled, "batches are for speed: none of what was sampled may be lost"
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
     def _calculate_rewards(self, *args: Any) -> Any:
         self._components = super()._calculate_rewards(*args)
         return self._components
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **options: Any) -> Any:
-        found = super()._get_per_token_logps_and_entropies(*args, **options)
+        if self._batching is not None and self._batching.share_prefix:
+            found = self._shared(*args, **options)
+        else:
+            found = super()._get_per_token_logps_and_entropies(*args, **options)
         self._logprobs = found[0].detach()
         return found
+
+    def _shared(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,  # noqa: FBT001, FBT002  # TRL's signature
+        **_: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
+        size = batch_size or len(input_ids)
+        parts = []
+        for start in range(0, len(input_ids), size):
+            part = slice(start, start + size)
+            with self.accelerator.autocast():
+                parts.append(
+                    token_scores(
+                        model,
+                        input_ids[part],
+                        attention_mask[part],
+                        keep=logits_to_keep,
+                        temperature=self.temperature,
+                    )
+                )
+        logprobs, entropies = (torch.cat(each) for each in zip(*parts, strict=True))
+        return logprobs, entropies if compute_entropy else None, None
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rows = [example["row"] for example in inputs]
@@ -74,6 +143,8 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     def continuations(self, contexts: list[list[int]], room: int) -> list[list[int]]:
         """What the policy says next to each context, sampled as all completions are."""
+        if self._sampler is not None:
+            return self._sampled_apart(self._sampler, contexts, room)
         width, pad = max(map(len, contexts)), self.processing_class.pad_token_id
         ids = [[pad] * (width - len(context)) + context for context in contexts]
         mask = [[0] * (width - len(context)) + [1] * len(context) for context in contexts]
@@ -90,6 +161,17 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             )
         model.train(was_training)
         return [until_end(tokens, self.eos_token_ids) for tokens in out[:, width:].tolist()]
+
+    def _sampled_apart(
+        self, sampler: GroupSampler, contexts: list[list[int]], room: int
+    ) -> list[list[int]]:
+        model = self.accelerator.unwrap_model(self.model)
+        was_training = model.training
+        model.eval()
+        said = sampler.sample(model, contexts, room)
+        model.train(was_training)
+        self._metrics["train"]["stragglers"].append(sampler.stragglers / len(said))
+        return said
 
     def _own_slice(self, count: int) -> slice:
         start = self.accelerator.process_index * count

@@ -12,6 +12,18 @@ from typing import Final
 
 from inner_trials.settings import SettingsError
 
+SELECTION: Final = (
+    "resting",
+    "left_out",
+    "pass_rate",
+    "reward_shown",
+    "reward_all",
+    "reward_shift",
+    "never_learned",
+    "always_pass",
+    "always_fail",
+)
+"""What inner_trials.prompt_choice says of a generation."""
 REPORTED: Final[Mapping[str, str]] = {
     "reward": "train/reward",
     "entropy": "health/entropy",
@@ -28,6 +40,9 @@ REPORTED: Final[Mapping[str, str]] = {
     "reward_variance_in_groups": "health/reward_variance_in_groups",
     "importance_ratio_mean": "health/importance_ratio_mean",
     "importance_ratio_max": "health/importance_ratio_max",
+    "completions_learned": "health/completions_learned",
+    "stragglers": "health/stragglers",
+    **{f"selection/{name}": f"selection/{name}" for name in SELECTION},
     "staleness": "health/staleness",
     "staleness_max": "health/staleness_max",
     "rollouts_dropped": "health/rollouts_dropped",
