@@ -82,6 +82,28 @@ trainer = RewardTrainer(
     train_dataset=rows, processing_class=tokenizer, callbacks=[Meter()])
 """
 
+GRPO: Final = """
+from transformers import set_seed
+from trl import GRPOConfig, GRPOTrainer
+rows = load_dataset("json", data_files=settings["train"], split="train").map(
+    lambda r: {"prompt": [user(r["prompt"])], "answer": r["completion"]},
+    remove_columns=["completion"])
+end = tokenizer.eos_token_id
+
+def exact(completions, completion_ids, answer, **_):
+    return [float(ids[-1] == end and said[0]["content"].strip() == wanted)
+            for said, ids, wanted in zip(completions, completion_ids, answer)]
+
+set_seed(0)
+given = arguments()
+del given["max_length"], given["activation_checkpointing"]
+trainer = GRPOTrainer(
+    AutoModelForCausalLM.from_pretrained(settings["base"], dtype="float32"), exact,
+    args=GRPOConfig(**given, num_generations=settings["group"], beta=0.0, loss_type="dapo",
+                    max_completion_length=settings["max_new_tokens"]),
+    train_dataset=rows, processing_class=tokenizer, callbacks=[Meter()], peft_config=lora)
+"""
+
 REJECTION_SAMPLING: Final = """
 import torch
 from datasets import Dataset
@@ -125,6 +147,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "sft": script(SFT),
     "sft, LoRA": script(SFT),
     "dpo": script(DPO),
+    "grpo": script(GRPO),
     "reward_model": script(REWARD_MODEL),
     "rejection_sampling": script(REJECTION_SAMPLING),
 }

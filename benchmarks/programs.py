@@ -52,6 +52,11 @@ class Program:
 
 
 LORA: Final = {"parameterization": "lora", "max_steps": 60}
+GROUPS: Final = {
+    "num_generations": 8,
+    "max_completion_length": 8,
+    "per_device_train_batch_size": 64,
+}
 SAMPLES: Final = {"samples": 4, "max_new_tokens": 8, "sample_batch_size": 128}
 PROGRAMS: Final[Mapping[str, Program]] = {
     "sft": Program(
@@ -71,6 +76,18 @@ PROGRAMS: Final[Mapping[str, Program]] = {
         "pairs/train.jsonl",
         {"learning_rate": 5e-4, **LORA},
         {"train/loss": "loss", "train/preference_margin": "rewards/margins"},
+    ),
+    "grpo": Program(
+        "grpo",
+        "data/train.jsonl",
+        {"learning_rate": 5e-4, **LORA, "report_every": 1, **GROUPS},
+        {
+            "train/loss": "loss",
+            "train/reward": "reward",
+            "train/grad_norm": "grad_norm",
+            "health/entropy": "entropy",
+        },
+        {"group": 8, "max_new_tokens": 8},
     ),
     "reward_model": Program(
         "reward_model",

@@ -173,6 +173,30 @@ def test_trls_loss_is_the_formula(
     assert loss_of(trainer_of(**options)) == pytest.approx(ours(**expected), rel=1e-6)
 
 
+def test_the_later_losses_of_trl_are_those_of_their_papers(trainer_of: Any) -> None:
+    def soft(ratio: float, temperature: float) -> float:
+        return 4 / temperature / (1 + math.exp(-temperature * (ratio - 1)))
+
+    # SAPO (Gao et al. 2025, equation 6): a sigmoid in place of the clip, 1 where nothing changed
+    first = [-1.5 * soft(math.exp(log), 1.0) for log in (0.2, -0.5)]
+    second = [0.5 * soft(math.exp(log), 1.05) for log in (0.6, 0.0, -1.0)]
+    wanted = (sum(first) / 2 + sum(second) / 3) / 2
+    assert loss_of(trainer_of(loss_type="sapo")) == pytest.approx(wanted, rel=1e-6)
+    # LUSPO: GSPO's ratio of a sequence, weighted by its length
+    whole = [math.exp((0.2 - 0.5) / 2), math.exp((0.6 + 0 - 1) / 3)]
+    wanted = (2 * -1.5 * whole[0] + 3 * 0.5 * whole[1]) / 2
+    assert loss_of(trainer_of(loss_type="luspo")) == pytest.approx(wanted, rel=1e-6)
+
+    def gamma(log_weight: float, power: float, rate: float) -> float:
+        return (
+            math.exp(rate) * math.exp(log_weight) ** power * math.exp(-rate * math.exp(log_weight))
+        )
+
+    # VESPO: a sequence's whole ratio w, weighted by e^l w^k e^(-l w), as a constant
+    wanted = -gamma(-0.3, 2, 3) * 1.5 * -3.0 - gamma(-0.4, 3, 2) * -0.5 * -5.8
+    assert loss_of(trainer_of(loss_type="vespo")) == pytest.approx(wanted / 5, rel=1e-6)
+
+
 def test_kl_estimates_by_hand_and_beside_trls(trainer_of: Any) -> None:
     from inner_trials.policy_math import kl_estimates
 
@@ -225,6 +249,32 @@ def test_sampler_weights_by_hand() -> None:
     assert weights("token", "tis", 1.2) == [1.2, down, 1.0]
     assert weights("token", "mis", 1.2) == [0.0, down, 1.0]
     assert weights("sequence", "tis", 2.0) == [1.0]
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("how", ["importance_sampling", "tis", "mis"])
+def test_trls_sampler_weights_are_the_formula(
+    trainer_of: Any, base: Path, level: Any, how: Any
+) -> None:
+    from inner_trials.policy_math import sampler_weights
+
+    trainer = trainer_of()
+    corrected = {"correction": how, "correction_level": level, "correction_max": 1.05}
+    settings = job_of(base, generation="vllm_colocated", **corrected).settings
+    for name, value in grpo_settings.correction_options(settings).items():
+        setattr(trainer, name, value)
+    trainer.use_vllm, trainer._writer = True, None
+    said = [[5, 5], [5, 5, 1]]
+    drawn = [row[: len(ids)] for row, ids in zip(SAMPLER, said, strict=True)]
+    trainer._generate = lambda _: ([[3]] * 2, said, None, ["", ""], drawn, {}, None, None)
+    rows = [{"prompt": [{"role": "user", "content": "sort 21"}], "row": 0} for _ in range(2)]
+    found = trainer._generate_and_score_completions(rows)["importance_sampling_ratio"]
+    mask = torch.tensor(MASK)
+    wanted = sampler_weights(
+        torch.tensor(LOGPROBS), torch.tensor(SAMPLER), mask, level=level, how=how, maximum=1.05
+    )
+    assert found.flatten().tolist() == pytest.approx(wanted.flatten().tolist(), rel=1e-6)
+    assert found.shape == ((2, 3) if level == "token" else (2, 1))
 
 
 @pytest.mark.parametrize("weights", [[[1.0, 2.0, 1.0], [0.5, 1.1, 2.0]], [[0.0], [1.3]]])

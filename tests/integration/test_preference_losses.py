@@ -1,6 +1,8 @@
 """The losses of DPO and of Bradley and Terry: TRL's numbers against hand-computed ones; masks."""
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ PAIRS = [
     {"prompt": "sort 54321", "chosen": "12345", "rejected": "1"},
 ]
 BETA = 0.25
+SMOOTHING = 0.1
 LN2 = math.log(2)
 
 
@@ -79,51 +82,129 @@ def softplus(x: float) -> float:
     return math.log1p(math.exp(x))
 
 
-def by_hand(loss: str, policy: list[list[float]], reference: list[list[float]]) -> float:
-    """The mean over both pairs, chosen rows first. Equations as in the papers."""
+@dataclass(frozen=True)
+class Pair:
+    """Log-ratios of policy to reference of the two answers, and their lengths in tokens."""
+
+    chosen: float
+    rejected: float
+    chosen_size: int
+    rejected_size: int
+
+    @property
+    def x(self) -> float:
+        return BETA * (self.chosen - self.rejected)
+
+    @property
+    def mean_gap(self) -> float:
+        return self.chosen / self.chosen_size - self.rejected / self.rejected_size
+
+
+def exo_pair(pair: Pair) -> float:
+    chance = sigmoid(pair.x)
+    flipped = (1 - chance) * math.log((1 - chance) / SMOOTHING)
+    return chance * math.log(chance / (1 - SMOOTHING)) + flipped
+
+
+def discopop(pair: Pair) -> float:
+    share = sigmoid(pair.x / 0.05)
+    return (1 - share) * softplus(-pair.x) + share * math.exp(-pair.x)
+
+
+def smoothed(x: float) -> float:
+    return (1 - SMOOTHING) * softplus(-x) + SMOOTHING * softplus(x)
+
+
+BY_HAND: Mapping[str, Callable[[Pair], float]] = {
+    # Rafailov et al. 2023, equation 7
+    "sigmoid": lambda p: softplus(-p.x),
+    # the same of means over tokens (Meng et al. 2024 normalise so)
+    "sigmoid_norm": lambda p: softplus(-BETA * p.mean_gap),
+    # Zhao et al. 2023 (SLiC), with the normalised likelihoods of DPO
+    "hinge": lambda p: max(0.0, 1 - p.x),
+    # Azar et al. 2023, equation 17, per token
+    "ipo": lambda p: (p.mean_gap - 1 / (2 * BETA)) ** 2,
+    # Ji et al. 2024, equation 16: the KL divergence from the smoothed labels
+    "exo_pair": exo_pair,
+    # Chen et al. 2024 (NCA), of a pair whose rewards are 1 and 0
+    "nca_pair": lambda p: (
+        softplus(-BETA * p.chosen)
+        + 0.5 * softplus(BETA * p.chosen)
+        + 0.5 * softplus(BETA * p.rejected)
+    ),
+    # Chowdhury et al. 2024, equation 12, with 10 % of labels flipped
+    "robust": lambda p: ((1 - SMOOTHING) * softplus(-p.x) - SMOOTHING * softplus(p.x)) / 0.8,
+    # Jung et al. 2024, without its moving average
+    "bco_pair": lambda p: softplus(-BETA * p.chosen) + softplus(BETA * p.rejected),
+    # Wu et al. 2024, equation 4.7 with hard probabilities
+    "sppo_hard": lambda p: (p.chosen - 0.5 / BETA) ** 2 + (p.rejected + 0.5 / BETA) ** 2,
+    # D'Oosterlinck et al. 2024, equations 7 and 8
+    "apo_zero": lambda p: 1 - sigmoid(BETA * p.chosen) + sigmoid(BETA * p.rejected),
+    "apo_down": lambda p: sigmoid(BETA * p.chosen) + 1 - sigmoid(p.x),
+    # Lu et al. 2024, equation 5, with its temperature of 0.05
+    "discopop": discopop,
+}
+
+
+def pairs_of(policy: list[list[float]], reference: list[list[float]]) -> list[Pair]:
+    """Of rows that are first all chosen answers and then all rejected ones."""
     ratios = [sum(p) - sum(r) for p, r in zip(policy, reference, strict=True)]
     sizes = [len(p) for p in policy]
-    terms = []
-    for i in range(2):
-        chosen, rejected = ratios[i], ratios[i + 2]
-        mean_gap = chosen / sizes[i] - rejected / sizes[i + 2]
-        x = BETA * (chosen - rejected)
-        terms.append(
-            {
-                # Rafailov et al. 2023, equation 7
-                "sigmoid": lambda x=x: softplus(-x),
-                # Zhao et al. 2023 (SLiC), with the normalised likelihoods of DPO
-                "hinge": lambda x=x: max(0.0, 1 - x),
-                # Azar et al. 2023, equation 17, per token
-                "ipo": lambda g=mean_gap: (g - 1 / (2 * BETA)) ** 2,
-                # Chowdhury et al. 2024, equation 12, with 10 % of labels flipped
-                "robust": lambda x=x: (0.9 * softplus(-x) - 0.1 * softplus(x)) / 0.8,
-                # Jung et al. 2024, without its moving average
-                "bco_pair": lambda c=chosen, r=rejected: softplus(-BETA * c) + softplus(BETA * r),
-                # Wu et al. 2024, equation 4.7 with hard probabilities
-                "sppo_hard": lambda c=chosen, r=rejected: (
-                    (c - 0.5 / BETA) ** 2 + (r + 0.5 / BETA) ** 2
-                ),
-                # D'Oosterlinck et al. 2024, equation 7
-                "apo_zero": lambda c=chosen, r=rejected: 1 - sigmoid(BETA * c) + sigmoid(BETA * r),
-            }[loss]()
-        )
-    return sum(terms) / 2
+    return [Pair(ratios[i], ratios[i + 2], sizes[i], sizes[i + 2]) for i in range(2)]
+
+
+@pytest.fixture
+def measured(bases: tuple[Path, Path]) -> Callable[..., tuple[float, Any, Any]]:
+    """What TRL says is the loss, and both models' log-probabilities."""
+
+    def measure(**options: Any) -> tuple[float, list[list[float]], list[list[float]]]:
+        trainer = dpo_trainer(*bases, label_smoothing=SMOOTHING, **options)
+        batch = batch_of(trainer)
+        models = (trainer.model, trainer.ref_model)
+        policy, reference = (log_probabilities(model, batch) for model in models)
+        return loss_of(trainer, batch), policy, reference
+
+    return measure
+
+
+@pytest.mark.parametrize("loss", BY_HAND)
+def test_each_loss_is_the_one_its_paper_writes(measured: Any, loss: str) -> None:
+    found, *models = measured(loss_type=loss)
+    wanted = [BY_HAND[loss](pair) for pair in pairs_of(*models)]
+    assert found == pytest.approx(sum(wanted) / 2, rel=1e-5)
+
+
+def test_losses_of_quantiles_compare_the_sorted_ratios(measured: Any) -> None:
+    # Melnyk et al. 2024: of policy and reference, and unpaired of chosen and rejected answers
+    found, policy, reference = measured(loss_type="aot")
+    by_model = [
+        sorted(sum(model[i]) - sum(model[i + 2]) for i in range(2))
+        for model in (policy, reference)
+    ]
+    wanted = [smoothed(BETA * (p - r)) for p, r in zip(*by_model, strict=True)]
+    assert found == pytest.approx(sum(wanted) / 2, rel=1e-5)
+    found, *models = measured(loss_type="aot_unpaired")
+    both = pairs_of(*models)
+    chosen, rejected = sorted(p.chosen for p in both), sorted(p.rejected for p in both)
+    wanted = [smoothed(BETA * (c - r)) for c, r in zip(chosen, rejected, strict=True)]
+    assert found == pytest.approx(sum(wanted) / 2, rel=1e-5)
 
 
 @pytest.mark.parametrize(
-    "loss", ["sigmoid", "hinge", "ipo", "robust", "bco_pair", "sppo_hard", "apo_zero"]
+    ("divergence", "score"),
+    [
+        ("forward_kl", lambda u: 1 - math.exp(-u)),
+        ("js_divergence", lambda u: LN2 - softplus(-u)),
+        ("alpha_divergence", lambda u: (math.exp(-0.5 * u) - 1) / -0.5),
+    ],
 )
-def test_each_loss_is_the_one_its_paper_writes(bases: tuple[Path, Path], loss: str) -> None:
-    policy, reference = bases
-    trainer = dpo_trainer(policy, reference, loss_type=loss, label_smoothing=0.1)
-    batch = batch_of(trainer)
-    wanted = by_hand(
-        loss,
-        log_probabilities(trainer.model, batch),
-        log_probabilities(trainer.ref_model, batch),
-    )
-    assert loss_of(trainer, batch) == pytest.approx(wanted, rel=1e-5)
+def test_another_divergence_puts_its_own_derivative_in_the_ratios_place(
+    measured: Any, divergence: str, score: Callable[[float], float]
+) -> None:
+    # Wang et al. 2023, equation 8: f'(ratio) instead of its logarithm
+    found, *models = measured(f_divergence=divergence)
+    wanted = [softplus(-BETA * (score(p.chosen) - score(p.rejected))) for p in pairs_of(*models)]
+    assert found == pytest.approx(sum(wanted) / 2, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,26 @@ def test_packed_rows_keep_their_masks_and_do_not_see_each_other(base: Path) -> N
     start = (batch["position_ids"][0] == 0).nonzero().flatten().tolist()[1]
     alone = model(input_ids=batch["input_ids"][:, start:]).logits[0]
     assert (packed[start:] - alone).abs().max() < 1e-5
+
+
+def test_the_loss_is_the_mean_of_all_answers_tokens_packed_or_not(base: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    def loss_of(**options: Any) -> tuple[float, Any]:
+        trainer = built(base, "text", [SHORT, LONG], max_steps=1, max_length=64, **options)
+        batch = trainer.data_collator(list(trainer.train_dataset))
+        return float(trainer.compute_loss(trainer.model.train(), dict(batch))), trainer
+
+    plain, trainer = loss_of()
+    tokenizer, surprises = trainer.processing_class, []
+    for row in (SHORT, LONG):
+        prompt = f"<|user|>{row['prompt']}<|end|><|assistant|>"
+        ids = tokenizer(f"{prompt}{row['completion']}<|end|>", return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            scores = trainer.model.eval()(input_ids=ids).logits[0].double().log_softmax(-1)
+        first = len(tokenizer(prompt)["input_ids"])
+        surprises += [-float(scores[at - 1, ids[0, at]]) for at in range(first, ids.shape[1])]
+    assert len(surprises) == 3 + 6
+    assert plain == pytest.approx(sum(surprises) / len(surprises), rel=1e-5)
+    packed, _ = loss_of(packing=True)
+    assert packed == pytest.approx(plain, rel=1e-5)
