@@ -8,14 +8,16 @@ import ctypes
 import os
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from inner_trials import contract, ranks
 from inner_trials.failures import TrainingFailure
+
+T = TypeVar("T")
 
 PATIENCE: Final = timedelta(minutes=10)
 """How long a rank waits for the others in one exchange before it gives up."""
@@ -155,6 +157,27 @@ def agreed(*, said: bool) -> bool:
     answer = torch.tensor(int(said))  # on the CPU, whatever trains
     dist.all_reduce(answer, op=dist.ReduceOp.MAX)
     return bool(answer)
+
+
+def gathered(mine: Sequence[T]) -> list[T]:
+    """What all ranks have, by rank, on the first; nothing on the others. All have to call it."""
+    import torch.distributed as dist
+
+    if not is_joined():
+        return list(mine)
+    found: list[Any] | None = [None] * dist.get_world_size() if is_first() else None
+    dist.gather_object(list(mine), found)
+    return [each for some in found or [] for each in some]
+
+
+def generate_together(trainer: Any) -> None:
+    """Have ranks that share a model's weights sample in step, until the last of them has ended:
+    each layer is gathered by all at once. transformers sees by itself only what it sharded."""
+    if not (is_joined() and trainer.accelerator.distributed_type.name == "FSDP"):
+        return
+    for module in trainer.model.modules():
+        if hasattr(module, "generate"):
+            module._is_fsdp_managed_module = True
 
 
 @contextmanager

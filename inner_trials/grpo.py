@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from inner_trials import (
     adapters,
+    distributed,
     health,
     models,
     online,
@@ -22,7 +23,7 @@ from inner_trials import (
     seeding,
     training,
 )
-from inner_trials.grpo_settings import Settings, check_settings, trl_options
+from inner_trials.grpo_settings import Settings, check_settings, check_split, trl_options
 from inner_trials.scoring import (
     Judge,
     RewardFunction,
@@ -42,6 +43,7 @@ def prepare(document: Mapping[str, Any]) -> Job:
     """Raises training.BAD_INPUT."""
     job = online.prepare(Settings, document)
     check_settings(job.settings)
+    check_split(job.settings, has_start=training.find_input("adapter") is not None)
     if bound := job.settings.staleness_bound:
         given = {"stale_actors": bound, **job.settings.alarms}
         job = dataclasses.replace(job, alarms=health.make_alarms(given))
@@ -104,19 +106,26 @@ def build_trainer(
         rollout_func=None if job.environment is None else turns(job, encoded, judge),
         **particular,
     )
-    if trainer.ref_model is not None:
-        # TRL loads it from the base's files, without an adapter that was merged into the base.
+    if trainer.ref_model is not None and training.find_input("adapter") is not None:
+        # TRL loads it from the base's files, without the adapter that was merged into the base.
         trainer.ref_model.load_state_dict(trainer.model.state_dict())
     if trainer.actors is not None:
         trainer.actors.expect(encoded)
+    distributed.generate_together(trainer)
     events.watch(trainer, writer)
-    heldout = online.heldout_watch(
-        job, tokenizer, judge, scorer, lambda: events.latest("train/reward").get("train/reward")
-    )
+    _watch_heldout(job, trainer, events, judge, scorer)
+    return trainer
+
+
+def _watch_heldout(job: Job, trainer: Any, events: Any, judge: Judge, scorer: Any) -> None:
+    def proxy() -> float | None:
+        reward: float | None = events.latest("train/reward").get("train/reward")
+        return reward
+
+    heldout = online.heldout_watch(job, trainer.processing_class, judge, scorer, proxy)
     if heldout is not None:
         events.watch_heldout(heldout)
         trainer.add_callback(heldout)
-    return trainer
 
 
 def trainer_kind(job: Job, kept: Sequence[int]) -> "tuple[type[RecordingTrainer], dict[str, Any]]":

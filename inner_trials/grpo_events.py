@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from inner_trials import health, reporting
+from inner_trials import distributed, health, reporting
 from inner_trials.rollouts import RolloutWriter
 from inner_trials.trainer_events import TrialEvents
 
@@ -85,7 +85,8 @@ class OnlineEvents(TrialEvents):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         written = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (written / STATE_FILE).write_text(json.dumps(self._remembered()), encoding="utf-8")
+        if distributed.is_first():
+            (written / STATE_FILE).write_text(json.dumps(self._remembered()), encoding="utf-8")
         self._trainer.close_rollouts()
         if self._writer is not None:
             self._writer.keep_in(written)

@@ -7,13 +7,14 @@ from typing import Any, Final, Literal, TypeAlias
 from inner_trials.batch_settings import BatchSettings, check_batches
 from inner_trials.server_settings import ServerSettings, check_server
 from inner_trials.settings import SettingsError, above, at_least
+from inner_trials.sharding import ShardedSettings
 
 SERVERS: Final = ("vllm_server", "vllm_adapters")
 LossType: TypeAlias = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ServerSettings, BatchSettings):
+class Settings(ShardedSettings, ServerSettings, BatchSettings):
     """All that a study may set or search."""
 
     learning_rate: float = above(0.0, default=1e-6)
@@ -108,7 +109,7 @@ def check_settings(settings: Settings) -> None:
         vllm_server=settings.vllm_server,
         correction=settings.correction,
         cycle=settings.cycle,
-        in_turn=getattr(settings, "prompt_sampling", "all") == "all",
+        in_turn=settings.prompt_sampling == "all",
     )
     check_batches(settings, settings.generation)
     _check_buckets(settings)
@@ -175,6 +176,35 @@ def _check_batches(settings: Settings) -> None:
         raise SettingsError(
             f"options.save_every: {settings.save_every} must be a multiple of {settings.cycle},"
             " the updates between two generations: in between, a checkpoint could not be exact"
+        )
+
+
+def check_split(settings: Settings, *, has_start: bool) -> None:
+    """What several processes cannot do. Raises SettingsError.
+
+    Args:
+        has_start: training goes on from the input `adapter`.
+    """
+    if settings.trainer == "single":
+        return
+    for name, usual in (
+        ("generation", "transformers"),
+        ("environment", ""),
+        ("prompt_sampling", "all"),
+        ("length_buckets", 1),
+        ("straggler_tokens", 0),
+        ("share_prefix", False),
+    ):
+        value = getattr(settings, name)
+        if value != usual:
+            raise SettingsError(
+                f"options.{name}: {value} with trainer: {settings.trainer}: several processes"
+                f" sample in step, each its own share; write {usual or 'none'}, or trainer: single"
+            )
+    if has_start and settings.beta and settings.parameterization == "full":
+        raise SettingsError(
+            f"options.beta: {settings.beta} with trainer: {settings.trainer} and the input"
+            " adapter: the reference would be the base without it; mount the merged model as base"
         )
 
 

@@ -130,9 +130,11 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rows = [example["row"] for example in inputs]
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        components = self._components[self._own_slice(len(inputs))]
-        rewards = (components * self.reward_weights.to(components.device)).nansum(dim=1).tolist()
-        variance = health.variance_in_groups(rewards, self.num_generations)
+        weights = self.reward_weights.to(self._components.device)
+        everyone = (self._components * weights).nansum(dim=1).tolist()
+        variance = health.variance_in_groups(everyone, self.num_generations)
+        own = self._own_slice(len(inputs))
+        components, rewards = self._components[own], everyone[own]
         self._metrics["train"]["reward_variance_in_groups"].append(variance)
         if self._writer is not None:
             self._write_rollouts()
@@ -193,6 +195,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         versions = [self.state.global_step] * len(inputs)
         if self.actors is not None and len(self.actors.sampled_at) == len(inputs):
             versions = self.actors.sampled_at  # each may be of other weights
+        first = self.groups + self._own_slice(len(inputs)).start // self.num_generations
         rows = []
         for index, tokens in enumerate(completions):
             length = len(tokens)
@@ -200,7 +203,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             rows.append(
                 Rollout(
                     policy_version=versions[index],
-                    group=self.groups + index // self.num_generations,
+                    group=first + index // self.num_generations,
                     sample=index % self.num_generations,
                     prompt_revision=self._revisions[inputs[index]["row"]],
                     prompt_tokens=list(prompts[index]),
@@ -218,7 +221,8 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                     ended=self._has_ended(tokens),
                 )
             )
-        self.groups += len(inputs) // self.num_generations
+        processes = self.accelerator.num_processes
+        self.groups += processes * len(inputs) // self.num_generations
         return rows
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
@@ -261,7 +265,8 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs:
-            logs["importance_ratio_max"] = self._ratio_max
+            ratio = torch.tensor(self._ratio_max, device=self.accelerator.device)
+            logs["importance_ratio_max"] = self.accelerator.gather(ratio).max().item()
             self._ratio_max = 0.0
             for name, over_window in (("staleness_max", max), ("rollouts_dropped", sum)):
                 if values := self._metrics["train"].pop(name, None):

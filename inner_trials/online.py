@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from inner_trials import health, pins, reporting, rewards, training
+from inner_trials import distributed, health, pins, reporting, rewards, training
 from inner_trials.contract import ROLLOUTS_DIR
 from inner_trials.data import DataError
 from inner_trials.environments.protocol import Environment
 from inner_trials.environments.registry import make_environment
 from inner_trials.prompts import Prompt, Shape, read_prompts
-from inner_trials.rollouts import Origin, RolloutWriter
+from inner_trials.rollouts import Origin, RolloutWriter, SharedWriter
 from inner_trials.scoring import Judge
 from inner_trials.settings import SettingsError, above, at_least, read_settings
 from inner_trials.verifiers.protocol import BadReferenceError, Verifier
@@ -219,7 +219,8 @@ def rollout_writer(job: Job[S], judge: Judge, scorer: Any) -> RolloutWriter | No
     directory = reporting.output_dir() / ROLLOUTS_DIR
     shutil.rmtree(directory, ignore_errors=True)
     limit = int(job.settings.rollout_mib * MIB)
-    writer = RolloutWriter(directory, origin, limit_bytes=limit)
+    kind = SharedWriter if distributed.is_joined() else RolloutWriter
+    writer = kind(directory, origin, limit_bytes=limit)
     if (resume := reporting.resume_dir()) is not None:
         writer.take_from(resume)
     return writer

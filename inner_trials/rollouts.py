@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from inner_trials import distributed
+
 Source: TypeAlias = Literal["sampler", "trainer"]
 PART: Final = "part-{:05d}.parquet"
 ROWS_AT_ONCE: Final = 512
@@ -129,6 +131,25 @@ class RolloutWriter:
                 self._unfinished, schema, compression="zstd"
             )
         self._writer.write_table(table)
+
+
+class SharedWriter(RolloutWriter):
+    """That of one of several ranks: the first writes what all have. All make the same calls."""
+
+    def add(self, rows: Sequence[Rollout]) -> None:
+        super().add(distributed.gathered(rows))
+
+    def close_part(self) -> None:
+        if distributed.is_first():
+            super().close_part()
+
+    def keep_in(self, checkpoint: Path) -> None:
+        if distributed.is_first():
+            super().keep_in(checkpoint)
+
+    def take_from(self, checkpoint: Path) -> None:
+        if distributed.is_first():
+            super().take_from(checkpoint)
 
 
 def read_rollouts(directory: Path) -> list[dict[str, Any]]:
