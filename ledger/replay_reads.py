@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from ledger.database import ReadSession
+from ledger.errors import NotFound
 from ledger.records import Evaluation, Family, Incumbent, Trial, TrialKind
 from ledger.rows import (
     CANDIDATES,
@@ -34,6 +35,14 @@ class ComparableTrial:
 def list_families(session: ReadSession, study_id: str) -> list[Family]:
     query = select(FAMILIES).where(FAMILIES.c.study_id == study_id).order_by(FAMILIES.c.number)
     return [family_from(row) for row in session.connection.execute(query)]
+
+
+def get_family(session: ReadSession, family_id: str) -> Family:
+    """Raises NotFound."""
+    row = session.connection.execute(select(FAMILIES).where(FAMILIES.c.id == family_id)).first()
+    if row is None:
+        raise NotFound(f"no promotion has the id {family_id}")
+    return family_from(row)
 
 
 def list_incumbents(session: ReadSession, model: str | None = None) -> list[Incumbent]:

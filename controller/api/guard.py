@@ -82,7 +82,7 @@ class Guard:
 
     def _limit(self, scope: Scope) -> int:
         is_upload = scope["method"] == "PUT" and UPLOADS.match(scope["path"])
-        return self._options.blob_bytes if is_upload else self._options.body_bytes
+        return self._options.piece_bytes if is_upload else self._options.body_bytes
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         """Status, code and detail of what is wrong with the request's head; None if nothing."""

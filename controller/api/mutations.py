@@ -123,12 +123,12 @@ def _stored(found: writes.StoredAnswer) -> Done:
 def mutation(scope: Scope) -> Callable[..., Any]:
     """A dependency: the request as a Mutation, if who asks has the scope."""
 
-    async def make(
+    def make(
         request: Request,
         principal: Annotated[Principal, Depends(allowed(scope))],
         idempotency_key: IdempotencyKey = None,
     ) -> Mutation:
-        body = await request.body()
+        body: bytes = getattr(request.state, "body", b"")
         route = request.scope["route"].path
         named = ", ".join(f"{name}={value}" for name, value in request.path_params.items())
         return Mutation(

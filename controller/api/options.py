@@ -19,8 +19,8 @@ class ApiOptions:
     """Whether a study that came over HTTP may run without a sandbox."""
     body_bytes: int = 2 * 1024 * 1024
     """Of a JSON body."""
-    blob_bytes: int = 64 * 1024**3
-    """Of one uploaded file."""
+    piece_bytes: int = 8 * 1024 * 1024
+    """Of an uploaded file, or a piece of one."""
     streams: int = 1000
     """Event streams open at once."""
     static: Path = STATIC

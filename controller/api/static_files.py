@@ -20,7 +20,7 @@ def add_dashboard(app: FastAPI, root: Path) -> None:
     """Serve what lies below `root`; every other address is a page of the dashboard itself."""
     files = _files(root)
 
-    @app.get("/{path:path}", include_in_schema=False)
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     def dashboard(request: Request, path: str) -> Response:
         if path.startswith(_OURS):
             detail = f"{request.method} {request.url.path} is not part of this API"

@@ -44,7 +44,8 @@ class StrictRoute(APIRoute):
         async def strict(request: Request) -> Response:
             wrapped = StrictRequest(request.scope, request.receive)
             if self.body_field is not None:
-                await wrapped.body()  # here, where an error is not taken for another
+                # Here, where an error is not taken for another.
+                wrapped.state.body = await wrapped.body()
                 if _is_json(request):
                     await wrapped.json()
             return await handler(wrapped)

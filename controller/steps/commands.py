@@ -258,6 +258,10 @@ def _promote(ctx: StepContext, command: Command) -> None:
     replay.approve(ctx, _candidate_id(command), command.actor)
 
 
+def _approve(ctx: StepContext, command: Command) -> None:
+    replay.approve_awaiting(ctx, _candidate_id(command), command.actor)
+
+
 def _decline(ctx: StepContext, command: Command) -> None:
     replay.decline(ctx, _candidate_id(command), command.actor)
 
@@ -271,6 +275,6 @@ _VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], None]]] = {
     CommandVerb.ENQUEUE: _enqueue,
     CommandVerb.REPLAY: _replay,
     CommandVerb.PROMOTE: _promote,
-    CommandVerb.APPROVE: _promote,
+    CommandVerb.APPROVE: _approve,
     CommandVerb.DECLINE: _decline,
 }

@@ -242,6 +242,14 @@ def approve(ctx: StepContext, candidate_id: str, actor: str) -> None:
         settle_passed(ctx, family, approver=actor, approved=True)
 
 
+def approve_awaiting(ctx: StepContext, candidate_id: str, actor: str) -> None:
+    """Promote a candidate whose gate passed. Raises Conflict when none of it awaits approval."""
+    family = _awaiting(ctx, candidate_id)
+    if family is None:
+        raise Conflict(f"no promotion of candidate {candidate_id} awaits approval")
+    settle_passed(ctx, family, approver=actor, approved=True)
+
+
 def decline(ctx: StepContext, candidate_id: str, actor: str) -> None:
     """Refuse a promotion that awaits approval. Raises Conflict when there is none."""
     family = _awaiting(ctx, candidate_id)

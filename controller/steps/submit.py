@@ -1,7 +1,7 @@
 """Submitted: stores everything a study names by digest, freezes its evaluator, and records it."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from evaluator.comparability import comparison_digest
 from evaluator.scores import MetricRange
 from ledger import entries as e
 from ledger import writes
+from ledger.database import WriteSession
 from ledger.digests import json_digest
 from ledger.errors import InvalidInput
 from ledger.records import Json, Objective, Resource
@@ -49,11 +50,13 @@ def submit_study(
     actor: str,
     secret: str | None = None,
     alone: bool = False,
+    within: Callable[[WriteSession, Submission], None] | None = None,
 ) -> Submission:
     """Record a study whose paths are relative to `base`; nothing of it is read from there again.
 
     Args:
         alone: refuse it (Conflict) while another study of that name has not ended.
+        within: called in the transaction that records it; what it raises, nothing is written.
         secret: hex of 32 bytes that replay seeds derive from; drawn at random by default.
 
     Raises:
@@ -70,6 +73,13 @@ def submit_study(
     stored = _with_digests(service, spec, base, inputs)
     study_id = f"s{secrets.token_hex(5)}"
     entry = _entry(service, stored, inputs, bundle, actor)
+    submission = Submission(
+        study_id=study_id,
+        name=spec.name,
+        bundle_digest=entry.bundle_digest,
+        target=spec.target.name,
+        target_reason=why,
+    )
     with service.ledger.write() as session:
         writes.create_study(
             session,
@@ -80,13 +90,9 @@ def submit_study(
             entry=entry,
             only_unfinished=alone,
         )
-    return Submission(
-        study_id=study_id,
-        name=spec.name,
-        bundle_digest=entry.bundle_digest,
-        target=spec.target.name,
-        target_reason=why,
-    )
+        if within is not None:
+            within(session, submission)
+    return submission
 
 
 def _entry(

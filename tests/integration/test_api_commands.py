@@ -1,0 +1,241 @@
+"""Studies submitted over HTTP, their files sent by digest, and what is asked of them."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from controller.worker.loop import Worker
+from ledger import reads
+from ledger.digests import canonical_json
+from tests.acceptance.shell_study import document, open_service, write_evaluator
+from tests.api_runs import client_of, service_of, token
+
+ALLOW_LOCAL = {"ARL_API_ALLOW_LOCAL": "1"}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    service = open_service(tmp_path, **ALLOW_LOCAL)
+    with client_of(service) as made:
+        yield made
+    service.close()
+
+
+def send_tree(client: TestClient, root: Path, headers: dict[str, str] | None = None) -> str:
+    """Send every file below a directory and the directory itself; its digest."""
+    files = []
+    for file in sorted(path for path in root.rglob("*") if path.is_file()):
+        data = file.read_bytes()
+        sent = client.put(
+            f"/api/v1/blobs/{sha256(data)}",
+            content=data,
+            headers={"Content-Type": "application/octet-stream", **(headers or {})},
+        )
+        assert sent.json()["is_complete"], sent.text
+        files.append((str(file.relative_to(root)), 0o644, len(data), sha256(data)))
+    tree = sha256(canonical_json([list(file) for file in files]).encode())
+    body = [{"path": p, "size": s, "digest": d} for p, _, s, d in files]
+    stored = client.put(f"/api/v1/trees/{tree}", json={"files": body}, headers=headers)
+    assert stored.status_code == 200, stored.text
+    return tree
+
+
+def remote_document(client: TestClient, base: Path, **changes: Any) -> dict[str, Any]:
+    """The shell study with its evaluator sent."""
+    write_evaluator(base)
+    made = document(**changes)
+    made["evaluator"] = {
+        **made["evaluator"],
+        "bundle": f"blob:{send_tree(client, base / 'evaluator')}",
+    }
+    return made
+
+
+@contextmanager
+def working(client: TestClient) -> Iterator[None]:
+    """A worker over the same ledger, in a thread."""
+    worker = Worker(service_of(client))
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join(30)
+
+
+def wait_for(client: TestClient, study: str, state: str) -> None:
+    service = service_of(client)
+    for _ in range(600):
+        with service.ledger.read() as session:
+            if reads.get_study(session, study).state == state:
+                return
+        threading.Event().wait(0.05)
+    raise AssertionError(f"{study} is not {state}")
+
+
+def test_a_study_sent_over_http_runs_as_one_submitted_here(
+    client: TestClient, tmp_path: Path
+) -> None:
+    body = {"study": remote_document(client, tmp_path / "sender")}
+    made = client.post("/api/v1/studies", json=body)
+    assert made.status_code == 201, made.text
+    study = made.json()["study"]
+    assert str(tmp_path) not in json.dumps(made.json())
+    with working(client):
+        wait_for(client, study, "completed")
+    with service_of(client).ledger.read() as session:
+        stored = reads.get_study(session, study)
+        assert reads.best_trial(session, stored) is not None
+    assert str(tmp_path) not in json.dumps(dict(stored.spec))
+    assert list((tmp_path / ".arl" / "uploads").glob("staged-*")) == []
+
+
+def test_one_study_is_made_of_twenty_equal_requests(client: TestClient, tmp_path: Path) -> None:
+    body = {"study": remote_document(client, tmp_path / "sender")}
+    key = {"Idempotency-Key": "one"}
+
+    def post(_: int) -> Any:
+        return client.post("/api/v1/studies", json=body, headers=key)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(post, range(20)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["study"] for answer in answers}) == 1
+    with service_of(client).ledger.read() as session:
+        assert len(reads.list_studies(session)) == 1
+    other = {"study": {**body["study"], "name": "other"}}
+    assert client.post("/api/v1/studies", json=other, headers=key).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"program": {"kind": "command", "argv": ["x"], "source": "/etc"}}, "program.source"),
+        (
+            {"program": {"kind": "command", "argv": ["x"], "data": {"d": "../.."}}},
+            "program.data.d",
+        ),
+        (
+            {"program": {"kind": "command", "argv": ["x"], "source": "blob:" + "0" * 64}},
+            "program.source",
+        ),
+        (
+            {"program": {"kind": "command", "argv": ["x"], "source": f"blob:{'0' * 64}/../x"}},
+            "program.source",
+        ),
+    ],
+)
+def test_a_path_of_the_server_is_never_opened(
+    client: TestClient, tmp_path: Path, change: dict[str, Any], field: str
+) -> None:
+    body = {"study": remote_document(client, tmp_path / "sender", **change)}
+    refused = client.post("/api/v1/studies", json=body)
+    assert refused.status_code == 422
+    assert field in [error["field"] for error in refused.json()["errors"]], refused.text
+    assert "blob:" in refused.json()["detail"] or "send" in refused.json()["detail"]
+
+
+def test_without_the_operators_word_nothing_runs_outside_a_sandbox(tmp_path: Path) -> None:
+    service = open_service(tmp_path)
+    with client_of(service) as client:
+        body = {"study": remote_document(client, tmp_path / "sender")}
+        refused = client.post("/api/v1/studies", json=body)
+    service.close()
+    assert refused.status_code == 422
+    assert "ARL_API_ALLOW_LOCAL" in refused.json()["detail"]
+
+
+def test_a_digest_alone_gives_nobody_the_content(client: TestClient, tmp_path: Path) -> None:
+    one, other = token(client, "submit", "read"), token(client, "submit", "read")
+    write_evaluator(tmp_path / "sender")
+    tree = send_tree(client, tmp_path / "sender" / "evaluator", headers=one)
+    assert client.post("/api/v1/blobs/missing", json={"digests": [tree]}, headers=one).json() == {
+        "missing": []
+    }
+    assert client.post(
+        "/api/v1/blobs/missing", json={"digests": [tree]}, headers=other
+    ).json() == {"missing": [tree]}
+    stolen = document()
+    stolen["evaluator"]["bundle"] = f"blob:{tree}"
+    refused = client.post("/api/v1/studies", json={"study": stolen}, headers=other)
+    assert refused.status_code == 422
+    assert "did not send" in refused.json()["detail"]
+
+
+def test_an_upload_goes_on_where_it_was_cut(client: TestClient, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 40
+    address = f"/api/v1/blobs/{sha256(data)}"
+
+    def piece(first: int, last: int) -> Any:
+        span = f"bytes {first}-{last}/{len(data)}"
+        return client.put(
+            address,
+            content=data[first : last + 1],
+            headers={"Content-Range": span, "Content-Type": "application/octet-stream"},
+        )
+
+    assert client.head(address).headers["upload-offset"] == "0"
+    assert piece(0, 4095).json() == {
+        "digest": sha256(data),
+        "received": 4096,
+        "is_complete": False,
+    }
+    again = piece(0, 4095)
+    assert again.status_code == 409
+    assert again.headers["upload-offset"] == "4096"
+    assert client.head(address).headers["upload-offset"] == "4096"
+    assert piece(4096, len(data) - 1).json()["is_complete"]
+    assert client.head(address).status_code == 200
+    wrong = client.put(
+        f"/api/v1/blobs/{'0' * 64}",
+        content=b"x",
+        headers={"Content-Type": "application/octet-stream"},
+    )
+    assert wrong.status_code == 422
+    assert client.head(f"/api/v1/blobs/{'0' * 64}").headers["upload-offset"] == "0"
+    for trick in ("..%2f..%2fetc%2fpasswd", "A" * 64, "0" * 63):
+        assert client.head(f"/api/v1/blobs/{trick}").status_code == 404
+
+
+def test_a_study_is_paused_resumed_extended_and_cancelled(
+    client: TestClient, tmp_path: Path
+) -> None:
+    slow = {"kind": "command", "argv": ["/bin/sh", "-c", "sleep 0.2; mkdir $ARL_OUTPUT/model"]}
+    spec = remote_document(client, tmp_path / "s", program=slow, budget={"trials": 500})
+    study = client.post("/api/v1/studies", json={"study": spec}).json()["study"]
+
+    def ask(verb: str, body: Any = None, **query: Any) -> Any:
+        wanted = {"wait": 10, **query}
+        return client.post(f"/api/v1/studies/{study}/{verb}", json=body, params=wanted)
+
+    waiting = ask("pause", wait=0)
+    assert (waiting.status_code, waiting.json()["answer"]) == (202, "pending")
+    with working(client):
+        assert ask("resume").json()["answer"] in ("applied", "pending")
+        assert ask("pause").json()["state"] == "paused"
+        assert ask("pause").status_code == 409
+        assert ask("extend", {"trials": {"by": 5}}).json()["answer"] == "applied"
+        assert ask("extend", {"trials": {"to": 1}}).status_code in (202, 409)
+        assert ask("extend", {}).status_code == 422
+        assert ask("extend", {"trials": {"by": 1, "to": 2}}).status_code == 422
+        assert ask("extend", {"wall_s": {"by": 1}}).status_code == 409
+        assert ask("cancel").json()["state"] == "cancelled"
+        again = ask("cancel")
+        assert again.status_code == 409
+        assert "already cancelled" in again.json()["detail"]
+    assert client.post("/api/v1/studies/none/pause").status_code == 404
+    assert client.post("/api/v1/candidates/none/replay").status_code == 404
+    assert client.post("/api/v1/promotions/none/approve").status_code == 404
