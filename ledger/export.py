@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from ledger.database import ReadSession
 from ledger.errors import InvalidInput
-from ledger.reads import ListedTrial, get_study, list_trials, load_evaluations
+from ledger.reads import ListedTrial, TrialFilter, get_study, list_trials, load_evaluations
 from ledger.records import Evaluation
 from ledger.rows import LATEST
 
@@ -75,16 +75,29 @@ def exported_trials(session: ReadSession, study_id: str) -> Iterator[ExportedTri
     """Every trial of a study by number."""
     cursor: str | None = None
     while True:
-        page = list_trials(session, study_id, cursor=cursor, limit=_PAGE)
-        ids = [item.trial.id for item in page.items]
-        evaluations = load_evaluations(session, ids)
-        latest = _latest(session, ids)
-        for item in page.items:
-            key = item.trial.id
-            yield _exported(item, evaluations.get(key, ()), latest.get(key, {}))
-        cursor = page.next_cursor
+        page, cursor = exported_page(session, study_id, cursor=cursor)
+        yield from page
         if cursor is None:
             return
+
+
+def exported_page(
+    session: ReadSession,
+    study_id: str,
+    *,
+    where: TrialFilter | None = None,
+    cursor: str | None = None,
+) -> tuple[list[ExportedTrial], str | None]:
+    """Some trials by number, and the cursor of the next ones; None where there are no more."""
+    page = list_trials(session, study_id, where=where, cursor=cursor, limit=_PAGE)
+    ids = [item.trial.id for item in page.items]
+    evaluations = load_evaluations(session, ids)
+    latest = _latest(session, ids)
+    exported = [
+        _exported(item, evaluations.get(item.trial.id, ()), latest.get(item.trial.id, {}))
+        for item in page.items
+    ]
+    return exported, page.next_cursor
 
 
 def _exported(

@@ -29,6 +29,12 @@ from ledger.trial_fields import (
 
 MAX_PAGE: Final = 500
 _NUMBER: Final = Field(Source.NUMBER)
+SERVED: Final = "served"
+_VERDICTS: Final = {
+    "kept": Verdict.KEEP,
+    "discarded": Verdict.DISCARD,
+    "measured": Verdict.MEASURED,
+}
 _SQL_WORDS: Final = str.maketrans({"%": r"\%", "_": r"\_", "\\": r"\\"})
 
 
@@ -53,7 +59,8 @@ class TrialFilter:
     kinds: Sequence[TrialKind] | None = None
     params: Mapping[str, ParamValue] | None = None
     """Parameters with exactly these values."""
-    verdicts: Sequence[Verdict] | None = None
+    outcomes: Sequence[str] | None = None
+    """How they ended: kept, discarded, measured, served, or a state that is not complete."""
     reasons: Sequence[Reason] | None = None
     proposers: Sequence[str] | None = None
     candidate: str | None = None
@@ -181,7 +188,6 @@ def filter_clauses(
     chosen = (
         (TRIALS.c.state, where.states),
         (TRIALS.c.kind, where.kinds),
-        (TRIALS.c.verdict, where.verdicts),
         (TRIALS.c.reason, where.reasons),
         (TRIALS.c.candidate_id, None if where.candidate is None else [where.candidate]),
         (TRIALS.c.family_id, None if where.family is None else [where.family]),
@@ -197,12 +203,24 @@ def filter_clauses(
     if of_candidate:
         fitting = and_(CANDIDATES.c.study_id == study_id, *of_candidate)
         clauses.append(TRIALS.c.candidate_id.in_(select(CANDIDATES.c.id).where(fitting)))
+    if where.outcomes is not None:
+        clauses.append(_ended(where.outcomes))
     if where.conditions:
         study = get_study(session, study_id)
         clauses += [condition_clause(session, study, c) for c in where.conditions]
     if where.text:
         clauses.append(_mentions(study_id, where.text))
     return clauses
+
+
+def _ended(outcomes: Sequence[str]) -> ColumnElement[bool]:
+    verdicts = [_VERDICTS[word] for word in outcomes if word in _VERDICTS]
+    states = [state for state in TrialState if state in outcomes]
+    ways: list[ColumnElement[bool]] = [TRIALS.c.state.in_(states), TRIALS.c.verdict.in_(verdicts)]
+    if SERVED in outcomes:
+        complete = TRIALS.c.state == TrialState.COMPLETE
+        ways.append(and_(complete, TRIALS.c.verdict.is_(None)))
+    return or_(*ways)
 
 
 def _mentions(study_id: str, text: str) -> ColumnElement[bool]:

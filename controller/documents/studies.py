@@ -10,9 +10,11 @@ from controller.documents.times import iso
 from controller.documents.trials import attempt_document, outcome_word
 from ledger import reads, summaries
 from ledger.database import ReadSession
+from ledger.entries import BudgetChanged, StudySubmitted
 from ledger.model_reads import model_use
-from ledger.records import BudgetLine, Json, Study, Verdict
+from ledger.records import BudgetLine, EntryRecord, Json, Study, Verdict
 from ledger.states import FamilyState
+from ledger.study_pages import LastEntry, StudyTally
 
 
 def study_document(session: ReadSession, study: Study) -> dict[str, Json]:
@@ -161,4 +163,57 @@ def whole_document(session: ReadSession, study: Study) -> dict[str, Json]:
         ],
         "model_use": None if use is None else model_document(use),
         "prepare": [attempt_document(a) for a in summaries.prepare_attempts(session, study.id)],
+    }
+
+
+def row_document(
+    study: Study, tally: StudyTally, budgets: Iterable[BudgetLine], last: LastEntry | None
+) -> dict[str, Json]:
+    """A study as a row of a page: with its budgets and the latest thing that happened."""
+    return {
+        "study": study.id,
+        "name": study.name,
+        "state": str(study.state),
+        "reason": _text(study.reason),
+        "metric": metric_of(study),
+        "direction": "maximize" if reads.maximizes(study) else "minimize",
+        "best_value": tally.best_value,
+        "trials": {str(state): count for state, count in tally.trials.items()},
+        "total": sum(tally.trials.values()),
+        "budgets": budgets_document(budgets),
+        "last_event": None
+        if last is None
+        else {"seq": last.seq, "kind": last.kind, "at": iso(last.at)},
+        "submitted_at": iso(study.created_at),
+        "ended_at": iso(study.ended_at),
+        "worker": study.lease_owner,
+    }
+
+
+def spec_document(study: Study, entries: Iterable[EntryRecord]) -> dict[str, Json]:
+    """The study file as accepted, and what was changed since, from the entries that say so:
+    `study_submitted`, `budget_changed`, and `command_applied`, which says who asked."""
+    limits: dict[str, Json] = {}
+    changes: list[Json] = []
+    revisions: list[Json] = []
+    for entry in entries:
+        if entry.kind == StudySubmitted.kind:
+            first = entry.payload.get("budgets")
+            limits = dict(first) if isinstance(first, Mapping) else {}
+        elif entry.kind == BudgetChanged.kind:
+            resource, after = str(entry.payload["resource"]), entry.payload["limit"]
+            changes.append({"resource": resource, "before": limits.get(resource), "after": after})
+            limits[resource] = after
+        elif changes:
+            actor = entry.payload.get("actor")
+            at = iso(entry.at)
+            revisions.append({"seq": entry.seq, "at": at, "actor": actor, "changes": changes})
+            changes = []
+    return {
+        "study": study.id,
+        "digest": study.spec_digest,
+        "spec": dict(study.spec),
+        "inputs": dict(study.inputs),
+        "bundle": study.bundle_digest,
+        "revisions": revisions,
     }

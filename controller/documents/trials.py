@@ -54,6 +54,10 @@ def detail_document(detail: reads.TrialDetail) -> dict[str, Json]:
     decision = detail.decision
     return {
         **trial_document(detail.trial, detail.candidate),
+        "proposer": detail.candidate.proposer,
+        "parent": detail.candidate.parent_id,
+        "rationale": detail.candidate.rationale,
+        "patch": detail.candidate.patch,
         "attempts": [attempt_document(attempt) for attempt in detail.attempts],
         "evaluations": [evaluation_document(found) for found in detail.evaluations],
         "artifacts": [

@@ -12,6 +12,7 @@ from controller.api.models.common import (
     NonFinite,
     Number,
     Out,
+    Page,
     Scalar,
     example,
 )
@@ -104,6 +105,13 @@ class TrialListed(TrialOut):
     attempts: int
     scores: dict[str, Number] = Field(description="On the search split, by metric.")
     metrics: dict[str, Number] = Field(description="The last value it reported, by metric.")
+
+
+class TrialsPage(Page[TrialListed]):
+    """One page of a study's trials."""
+
+    model_config = example({"items": [], "next_cursor": None, "total": 20000})
+    total: int | None = Field(description="In all pages; null unless asked for by `count`.")
 
 
 class AttemptOut(Flagged):
@@ -411,5 +419,6 @@ __all__ = [
     "TrialDetailOut",
     "TrialListed",
     "TrialOut",
+    "TrialsPage",
     "ValuesOut",
 ]

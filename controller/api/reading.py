@@ -1,0 +1,69 @@
+"""What routes that only read share: who may, the study a path names, pages' parameters."""
+
+from typing import Annotated, Final
+
+from fastapi import Depends, Path, Query
+
+from controller.api.access import Principal, allowed
+from controller.api.routing import service_of
+from controller.api.tokens import Scope
+from controller.documents.plain_text import plain
+from controller.wiring import Service
+from ledger import reads
+from ledger.database import ReadSession
+from ledger.errors import InvalidInput, NotFound
+from ledger.records import Study, Trial
+
+LONGEST_NAME: Final = 200
+LARGEST_NUMBER: Final = 2**31 - 1
+
+Reader = Annotated[Principal, Depends(allowed(Scope.READ))]
+TheService = Annotated[Service, Depends(service_of)]
+StudyName = Annotated[
+    str, Path(max_length=LONGEST_NAME, description="A study's id, or its name if no other has it")
+]
+TrialId = Annotated[str, Path(max_length=LONGEST_NAME, description="A trial's id")]
+TrialNumber = Annotated[int, Path(ge=0, le=LARGEST_NUMBER, description="Its place in the study")]
+CandidateId = Annotated[str, Path(max_length=LONGEST_NAME, description="A candidate's id")]
+Cursor = Annotated[
+    str | None, Query(max_length=2000, description="`next_cursor` of the page before")
+]
+Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page, at most")]
+Points = Annotated[
+    int, Query(ge=10, le=5000, description="Points of a curve or plot, at most; extremes are kept")
+]
+
+
+def study_named(session: ReadSession, name: str) -> Study:
+    """Raises NotFound; Conflict when several studies have the name."""
+    try:
+        return reads.find_study(session, _storable(name, "study"))
+    except NotFound:
+        raise NotFound(f"no study has the id or name {plain(name)}") from None
+
+
+def trial_named(session: ReadSession, trial_id: str) -> reads.TrialDetail:
+    """Raises NotFound."""
+    return reads.get_trial(session, _storable(trial_id, "trial"))
+
+
+def trial_numbered(session: ReadSession, study: Study, number: int) -> Trial:
+    """Raises NotFound."""
+    found = reads.find_trial(session, study.id, number)
+    if found is None:
+        raise NotFound(f"study {study.name} has no trial {number}")
+    return found
+
+
+def _storable(name: str, what: str) -> str:
+    """PostgreSQL refuses a zero byte in any text: nothing is named so."""
+    if "\0" in name:
+        raise NotFound(f"no {what} has that name")
+    return name
+
+
+def storable_text(text: str | None, where: str) -> str | None:
+    """Text of a query that a database can compare. Raises InvalidInput."""
+    if text is not None and "\0" in text:
+        raise InvalidInput(f"{where}: it holds a zero byte, which no text of the ledger does")
+    return text

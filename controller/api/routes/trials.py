@@ -1,0 +1,147 @@
+"""Trials: the list, one with what belongs to it, the values it reported, all as CSV."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import Query
+from fastapi.responses import StreamingResponse
+
+from controller.api.models.trials import TrialDetailOut, TrialsPage, ValuesOut
+from controller.api.problems import documented
+from controller.api.reading import (
+    Points,
+    Reader,
+    StudyName,
+    TheService,
+    TrialId,
+    TrialNumber,
+    study_named,
+    trial_named,
+    trial_numbered,
+)
+from controller.api.routing import new_router
+from controller.api.trial_csv import csv_chunks
+from controller.api.trial_query import Listed, Wanted
+from controller.documents.curves import curve_document, curves_of
+from controller.documents.finite import flagged
+from controller.documents.network import network_document
+from controller.documents.trials import detail_document, trial_document
+from ledger import reads
+from ledger.database import ReadSession
+from ledger.records import Json
+from ledger.trial_extras import attempt_counts, last_metrics, search_scores
+from ledger.trial_pages import count_trials
+
+router = new_router("trials")
+
+MOST_CURVES = 50
+_CSV = {"text/csv": {"schema": {"type": "string"}}}
+
+
+@router.get("/studies/{study}/trials", response_model=TrialsPage, responses=documented(404, 409))
+def list_trials(_: Reader, service: TheService, study: StudyName, asked: Listed) -> dict[str, Any]:
+    """One page of a study's trials, filtered and sorted by the database."""
+    where = asked.filter()
+    with service.ledger.read() as session:
+        found = study_named(session, study)
+        page = reads.list_trials(
+            session,
+            found.id,
+            where=where,
+            sort=asked.sort,
+            descending=asked.order == "desc",
+            cursor=asked.cursor,
+            limit=asked.limit,
+        )
+        total = count_trials(session, found.id, where) if asked.count else None
+        items = _rows(session, page.items)
+    return {"items": items, "next_cursor": page.next_cursor, "total": total}
+
+
+def _rows(session: ReadSession, listed: Sequence[reads.ListedTrial]) -> list[dict[str, Json]]:
+    ids = [item.trial.id for item in listed]
+    scores, metrics = search_scores(session, ids), last_metrics(session, ids)
+    attempts = attempt_counts(session, ids)
+    return [
+        flagged(
+            {
+                **trial_document(item.trial, item.candidate),
+                "proposer": item.candidate.proposer,
+                "parent": item.candidate.parent_id,
+                "patched": item.candidate.patch is not None,
+                "attempts": attempts.get(item.trial.id, 0),
+                "scores": scores.get(item.trial.id, {}),
+                "metrics": metrics.get(item.trial.id, {}),
+            }
+        )
+        for item in listed
+    ]
+
+
+@router.get(
+    "/studies/{study}/trials.csv",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/csv": {"schema": {"type": "string"}}}},
+        **documented(404, 409),
+    },
+)
+def export_trials(
+    _: Reader, service: TheService, study: StudyName, asked: Wanted
+) -> StreamingResponse:
+    """The same trials as CSV, all of them, streamed by number."""
+    with service.ledger.read() as session:
+        found = study_named(session, study)
+    headers = {"Content-Disposition": f'attachment; filename="{found.id}-trials.csv"'}
+    return StreamingResponse(
+        csv_chunks(service.ledger, found, asked.filter()), media_type="text/csv", headers=headers
+    )
+
+
+@router.get(
+    "/studies/{study}/trials/{number}",
+    response_model=TrialDetailOut,
+    responses=documented(404, 409),
+)
+def show_numbered(
+    _: Reader, service: TheService, study: StudyName, number: TrialNumber
+) -> dict[str, Any]:
+    """The trial with this number in its study."""
+    with service.ledger.read() as session:
+        trial = trial_numbered(session, study_named(session, study), number)
+        return _detail(session, trial.id)
+
+
+@router.get("/trials/{trial}", response_model=TrialDetailOut, responses=documented(404))
+def show_trial(_: Reader, service: TheService, trial: TrialId) -> dict[str, Any]:
+    """A trial with its attempts, scores, artifacts, decision and last reported values."""
+    with service.ledger.read() as session:
+        return _detail(session, trial)
+
+
+def _detail(session: ReadSession, trial_id: str) -> dict[str, Any]:
+    detail = trial_named(session, trial_id)
+    study = reads.get_study(session, detail.trial.study_id)
+    document = detail_document(detail)
+    document["network"] = network_document(session, study, trial_id)
+    return flagged(document)
+
+
+@router.get("/trials/{trial}/values", response_model=ValuesOut, responses=documented(404))
+def show_values(
+    _: Reader,
+    service: TheService,
+    trial: TrialId,
+    metric: Annotated[
+        list[str] | None, Query(description="Only these; default: the first fifty by name")
+    ] = None,
+    points: Points = 500,
+) -> dict[str, Any]:
+    """What a trial reported while it ran, as curves with at most `points` points each."""
+    with service.ledger.read() as session:
+        detail = trial_named(session, trial)
+        names = [found.metric for found in detail.latest]
+        wanted = names[:MOST_CURVES] if metric is None else metric[:MOST_CURVES]
+        curves = curves_of(reads.read_values(session, detail.trial.id), set(wanted))
+    listed = [curve_document(name, curves[name], points) for name in wanted if name in curves]
+    return {"trial": detail.trial.id, "metrics": names, "curves": listed}

@@ -1,0 +1,81 @@
+"""Pages of a chain's entries, of some kinds or all, in either direction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from ledger.chain import GENESIS, SERVICE_CHAIN
+from ledger.database import ReadSession
+from ledger.records import EntryRecord
+from ledger.rows import ENTRIES, STUDIES, entry_from
+from ledger.tables import Base
+
+_SERVICE = Base.metadata.tables["service_head"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHead:
+    """Where a chain ends according to its head row."""
+
+    chain: str
+    seq: int
+    digest: str
+
+
+def page_of_entries(
+    session: ReadSession,
+    chain: str,
+    *,
+    kinds: Sequence[str] | None = None,
+    after: int | None = None,
+    descending: bool = False,
+    limit: int = 100,
+) -> list[EntryRecord]:
+    """At most `limit` entries, beyond sequence number `after` in the order asked for."""
+    query = select(ENTRIES).where(ENTRIES.c.chain == chain)
+    if kinds:
+        query = query.where(ENTRIES.c.kind.in_(list(kinds)))
+    if after is not None:
+        query = query.where(ENTRIES.c.seq < after if descending else ENTRIES.c.seq > after)
+    seq = ENTRIES.c.seq
+    rows = session.connection.execute(
+        query.order_by(seq.desc() if descending else seq).limit(limit)
+    ).all()
+    previous = _previous(session, chain, rows)
+    return [entry_from(row, previous.get(row.seq - 1, GENESIS)) for row in rows]
+
+
+def _previous(session: ReadSession, chain: str, rows: Sequence[Any]) -> dict[int, str]:
+    """Digests of the links before those rows, by sequence number."""
+    known = {row.seq: row.digest for row in rows}
+    missing = [row.seq - 1 for row in rows if row.seq > 1 and row.seq - 1 not in known]
+    query = select(ENTRIES.c.seq, ENTRIES.c.digest)
+    for start in range(0, len(missing), 500):
+        chunk = missing[start : start + 500]
+        found = query.where(ENTRIES.c.chain == chain, ENTRIES.c.seq.in_(chunk))
+        known.update((row.seq, row.digest) for row in session.connection.execute(found))
+    return known
+
+
+def study_heads(session: ReadSession) -> dict[str, int]:
+    """How long the chain of each study is."""
+    query = select(STUDIES.c.id, STUDIES.c.head_seq)
+    return {row.id: row.head_seq for row in session.connection.execute(query)}
+
+
+def find_head(session: ReadSession, chain: str) -> ChainHead | None:
+    """None for a chain that does not exist."""
+    if chain == SERVICE_CHAIN:
+        query = select(_SERVICE.c.seq, _SERVICE.c.digest).where(_SERVICE.c.id == 1)
+    else:
+        query = select(STUDIES.c.head_seq, STUDIES.c.head_digest).where(STUDIES.c.id == chain)
+    row = session.connection.execute(query).first()
+    return None if row is None else ChainHead(chain, row[0], row[1])
+
+
+def kinds_of(session: ReadSession, chain: str) -> Iterable[str]:
+    """Kinds of entries that a chain has."""
+    query = select(ENTRIES.c.kind).where(ENTRIES.c.chain == chain).distinct()
+    return sorted(session.connection.execute(query).scalars())
