@@ -1,12 +1,14 @@
 """Record tables of real training runs: settings, held-out curve, seconds.
 
     python -m benchmarks.record_tables sft dpo_lora grpo_lora [--points 64] [--repeated 32]
+    python -m benchmarks.record_tables sft dpo_lora grpo_lora --held-out
 
 Every row is one run of the demo's task with TRL in this process. The points are those of a
 scrambled Sobol sequence over the table's space (`benchmarks/table_spaces.py`), the same ones
 each time. All run with seed 0, then the first `--repeated` of them with seed 1, which tells the
 noise. `benchmarks/tables/NAME.json` is written after each row: a recording that was stopped goes
-on where it was.
+on where it was. With `--held-out` the next `--points` points of the same sequence run once each,
+into NAME_held_out.json: pruning is measured on these, and no constant of it was chosen on them.
 """
 
 import argparse
@@ -30,6 +32,7 @@ PACKAGES: Final = ("torch", "trl", "transformers", "peft", "accelerate", "datase
 
 
 def design(table: str, points: int) -> list[Params]:
+    """The first points; more of them begin with the same ones."""
     from scipy.stats import qmc
 
     space = SPACES[table]
@@ -37,21 +40,21 @@ def design(table: str, points: int) -> list[Params]:
     return [from_cube(space, [float(share) for share in row]) for row in cube]
 
 
-def heading(table: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def heading(table: str, rows: Sequence[dict[str, Any]], *, held_out: bool) -> dict[str, Any]:
     """Everything about the table but its rows."""
     from benchmarks.table_runs import CHECKPOINTS, HELD_OUT, STEPS
 
     points = len({row["point"] for row in rows})
-    repeated = len(rows) - points
+    runs = "--held-out" if held_out else f"--repeated {len(rows) - points}"
     return {
         "name": table,
-        "command": f"python -m benchmarks.record_tables {table}"
-        f" --points {points} --repeated {repeated}",
+        "command": f"python -m benchmarks.record_tables {table} --points {points} {runs}",
         "task": "python -m inner_trials.demo_task DIRECTORY --seed 0",
         "objective": f"share of {HELD_OUT[table]} held-out items answered exactly; maximize",
         "steps": STEPS[table],
         "checkpoints": CHECKPOINTS,
-        "design": f"scrambled Sobol, seed {DESIGN_SEED}, {points} points",
+        "design": f"scrambled Sobol, seed {DESIGN_SEED}, {points} points"
+        + (f" from number {rows[0]['point']} on" if held_out else ""),
         "space": {
             name: describe(distribution)
             + (f" when {describe_conditions(distribution.when)}" if distribution.when else "")
@@ -79,20 +82,26 @@ def write_table(path: Path, head: dict[str, Any], rows: Sequence[dict[str, Any]]
     draft.replace(path)
 
 
-def record(table: str, laboratory: Any, *, points: int, repeated: int) -> None:
-    path = FOLDER / f"{table}.json"
+def record(
+    table: str, laboratory: Any, *, points: int, repeated: int, held_out: bool = False
+) -> None:
+    path = FOLDER / (f"{table}_held_out.json" if held_out else f"{table}.json")
     rows = read_rows(path)
     done = {(row["point"], row["seed"]) for row in rows}
-    runs = [(point, params, 0) for point, params in enumerate(design(table, points))]
-    runs += [(point, params, 1) for point, params, _ in runs[:repeated]]
+    if held_out:
+        runs = [(point, params, 0) for point, params in enumerate(design(table, 2 * points))]
+        runs = runs[points:]
+    else:
+        runs = [(point, params, 0) for point, params in enumerate(design(table, points))]
+        runs += [(point, params, 1) for point, params, _ in runs[:repeated]]
     for point, params, seed in runs:
         if (point, seed) in done:
             continue
         run = laboratory.run(table, params, seed)
         row = {"point": point, "seed": seed, "params": params}
         rows.append(row | {"curve": run.curve, "seconds": run.seconds})
-        write_table(path, heading(table, rows), rows)
-        print(table, point, seed, run.curve[-1][1], run.seconds, flush=True)
+        write_table(path, heading(table, rows, held_out=held_out), rows)
+        print(path.stem, point, seed, run.curve[-1][1], run.seconds, flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -104,6 +113,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("tables", nargs="+", choices=list(SPACES))
     parser.add_argument("--points", type=int, default=64)
     parser.add_argument("--repeated", type=int, default=32, help="points that run twice")
+    parser.add_argument(
+        "--held-out", action="store_true", help="the points after these, once each"
+    )
     options = parser.parse_args(argv)
     # More threads are slower on a model this small, and give other last digits.
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -117,7 +129,13 @@ def main(argv: Sequence[str]) -> int:
         write_task(task, seed=0)
         laboratory = Laboratory(task, Path(folder) / "trainers")
         for table in options.tables:
-            record(table, laboratory, points=options.points, repeated=options.repeated)
+            record(
+                table,
+                laboratory,
+                points=options.points,
+                repeated=options.repeated,
+                held_out=options.held_out,
+            )
     return 0
 
 
