@@ -40,7 +40,7 @@ def check_chain(
     rows = session.connection.execute(query.execution_options(yield_per=1000))
     seq, digest = 0, GENESIS
     for row in rows:
-        problem = _wrong_link(row.seq, row.kind, row.body, row.digest, seq, digest)
+        problem = wrong_link(row.seq, row.kind, row.body, row.digest, seq, digest)
         if problem is None and remembered.get(row.seq, row.digest) != row.digest:
             problem = "its digest is not the one that was recorded outside the database"
         if problem is not None:
@@ -63,9 +63,10 @@ def check_chain(
     return None
 
 
-def _wrong_link(
+def wrong_link(
     seq: int, kind: str, body: str, digest: str, previous_seq: int, previous: str
 ) -> str | None:
+    """What is wrong with one stored entry after the one before it."""
     if seq != previous_seq + 1:
         return f"the entry after {previous_seq} is missing"
     if link(previous, body) != digest:

@@ -59,10 +59,14 @@ def _previous(session: ReadSession, chain: str, rows: Sequence[Any]) -> dict[int
     return known
 
 
-def study_heads(session: ReadSession) -> dict[str, int]:
-    """How long the chain of each study is."""
-    query = select(STUDIES.c.id, STUDIES.c.head_seq)
-    return {row.id: row.head_seq for row in session.connection.execute(query)}
+def chain_marks(session: ReadSession) -> dict[str, tuple[int, str | None]]:
+    """How long each chain is, and the state of its study; None for the service's."""
+    query = select(STUDIES.c.id, STUDIES.c.head_seq, STUDIES.c.state)
+    run = session.connection.execute
+    found: dict[str, tuple[int, str | None]] = {row.id: (row[1], row[2]) for row in run(query)}
+    service = run(select(_SERVICE.c.seq).where(_SERVICE.c.id == 1)).scalar_one_or_none()
+    found[SERVICE_CHAIN] = (service or 0, None)
+    return found
 
 
 def find_head(session: ReadSession, chain: str) -> ChainHead | None:

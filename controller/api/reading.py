@@ -12,7 +12,7 @@ from controller.wiring import Service
 from ledger import reads
 from ledger.database import ReadSession
 from ledger.errors import InvalidInput, NotFound
-from ledger.records import Study, Trial
+from ledger.records import Candidate, Study, Trial
 
 LONGEST_NAME: Final = 200
 LARGEST_NUMBER: Final = 2**31 - 1
@@ -45,6 +45,11 @@ def study_named(session: ReadSession, name: str) -> Study:
 def trial_named(session: ReadSession, trial_id: str) -> reads.TrialDetail:
     """Raises NotFound."""
     return reads.get_trial(session, _storable(trial_id, "trial"))
+
+
+def candidate_named(session: ReadSession, candidate_id: str) -> Candidate:
+    """Raises NotFound."""
+    return reads.get_candidate(session, _storable(candidate_id, "candidate"))
 
 
 def trial_numbered(session: ReadSession, study: Study, number: int) -> Trial:

@@ -4,11 +4,28 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from controller.api.routes import access, blobs, commands, health, studies_read, trials
+from controller.api import events
+from controller.api.routes import (
+    access,
+    blobs,
+    candidates,
+    commands,
+    entries,
+    health,
+    models,
+    promotions_read,
+    studies_read,
+    trials,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     studies_read.router,
     trials.router,
+    candidates.router,
+    promotions_read.router,
+    models.router,
+    events.router,
+    entries.router,
     commands.router,
     blobs.router,
     access.router,

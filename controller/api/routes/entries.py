@@ -1,0 +1,124 @@
+"""The ledger's chains: their entries, where they end, and whether they are whole."""
+
+import threading
+from collections import OrderedDict
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Path, Query, Request
+
+from controller.api.models.events import ChainOut, EntriesOut
+from controller.api.problems import documented
+from controller.api.reading import LONGEST_NAME, Limit, Reader, TheService
+from controller.api.routing import new_router
+from controller.documents.events import entry_document
+from controller.documents.finite import flagged
+from controller.documents.plain_text import plain
+from ledger.chain import SERVICE_CHAIN
+from ledger.chain_progress import ChainProgress, check_further
+from ledger.database import ReadSession
+from ledger.entry_pages import ChainHead, find_head, kinds_of, page_of_entries
+from ledger.errors import NotFound
+
+router = new_router("entries")
+
+LONGEST_SEQ: Final = 2**62
+LINKS_AT_ONCE: Final = 5000
+"""Recomputed at one request: some fifty milliseconds."""
+CHAINS_KEPT: Final = 1000
+
+Seq = Annotated[int | None, Query(ge=0, le=LONGEST_SEQ, description="Beyond this place")]
+
+
+class Verified:
+    """How far each chain was recomputed by this process. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._done: OrderedDict[str, ChainProgress] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def further(self, session: ReadSession, head: ChainHead) -> ChainProgress:
+        with self._lock:
+            done = self._done.get(head.chain, ChainProgress())
+        done = check_further(session, head, done, limit=LINKS_AT_ONCE)
+        with self._lock:
+            self._done[head.chain] = done
+            while len(self._done) > CHAINS_KEPT:
+                self._done.popitem(last=False)
+        return done
+
+
+def verified_of(request: Request) -> Verified:
+    """The app's own, made at its first use."""
+    state = request.app.state
+    if not hasattr(state, "verified"):
+        state.verified = Verified()
+    found: Verified = state.verified
+    return found
+
+
+def _head(session: ReadSession, chain: str) -> ChainHead:
+    head = None if "\0" in chain else find_head(session, chain)
+    if head is None:
+        raise NotFound(
+            f"no chain is called {plain(chain)}: write a study's id, or {SERVICE_CHAIN}"
+        )
+    return head
+
+
+@router.get("/entries", response_model=EntriesOut, responses=documented(404))
+def list_entries(
+    _: Reader,
+    service: TheService,
+    chain: Annotated[
+        str, Query(max_length=LONGEST_NAME, description="A study's id, or `service`")
+    ],
+    kind: Annotated[
+        list[Annotated[str, Query(max_length=64)]] | None, Query(description="Only these kinds")
+    ] = None,
+    after: Seq = None,
+    order: Literal["asc", "desc"] = "asc",
+    limit: Limit = 100,
+) -> dict[str, Any]:
+    """Links of a chain, of some kinds or all, in either direction."""
+    kinds = None if kind is None else [name for name in kind if "\0" not in name] or [""]
+    with service.ledger.read() as session:
+        head = _head(session, chain)
+        found = page_of_entries(
+            session,
+            chain,
+            kinds=kinds,
+            after=after,
+            descending=order == "desc",
+            limit=limit + 1,
+        )
+    more = found[limit - 1].seq if len(found) > limit else None
+    return {
+        "chain": chain,
+        "items": [flagged(entry_document(entry)) for entry in found[:limit]],
+        "head_seq": head.seq,
+        "next_after": more,
+    }
+
+
+@router.get("/chains/{chain}", response_model=ChainOut, responses=documented(404))
+def show_chain(
+    request: Request,
+    _: Reader,
+    service: TheService,
+    chain: Annotated[str, Path(max_length=LONGEST_NAME, description="A study's id, or `service`")],
+) -> dict[str, Any]:
+    """Where a chain ends. Each request recomputes some thousand links more, from the last."""
+    with service.ledger.read() as session:
+        head = _head(session, chain)
+        done = verified_of(request).further(session, head)
+        kinds = list(kinds_of(session, chain))
+    at_end = (done.seq, done.digest) == (head.seq, head.digest)
+    return {
+        "chain": chain,
+        "seq": head.seq,
+        "digest": head.digest,
+        "kinds": kinds,
+        "verified_seq": done.seq,
+        "is_whole": False if done.problem else (True if at_end else None),
+        "problem": done.problem,
+    }
