@@ -18,6 +18,8 @@ from targets.registry import TARGETS, Place, problem_of
 
 log = logging.getLogger("arl.places")
 
+ELSEWHERE: Final = ("http", "outside")
+"""Targets that evaluate only what a study says they may."""
 PLACE_FILE: Final = "place.json"
 """In the directory of a target that has options: which one it is."""
 
@@ -96,7 +98,7 @@ def settle_targets(spec: StudySpec, settings: Settings) -> tuple[StudySpec, str]
         name, why = _best_here(settings, for_patches=bool(spec.program.mutable))
     evaluating: str | None = spec.evaluator.target
     if evaluating is None:
-        evaluating = _best_here(settings, for_patches=False)[0] if name == "http" else name
+        evaluating = _best_here(settings, for_patches=False)[0] if name in ELSEWHERE else name
     if spec.target.egress and "local" in (name, evaluating):
         raise InvalidInput(
             f"target.egress {', '.join(spec.target.egress)}: trials or their preparing would run "

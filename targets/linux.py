@@ -4,6 +4,7 @@ import ctypes
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -14,6 +15,8 @@ _SIGINFO_BYTES: Final = 128
 _MESSAGE_BYTES: Final = 4096
 _WATCH: Final = 0x00000002 | 0x02000000 | 0x80000000
 """IN_MODIFY | IN_DONT_FOLLOW | IN_ONESHOT."""
+_WATCH_FILES: Final = 0x00000008 | 0x00000080
+"""IN_CLOSE_WRITE | IN_MOVED_TO."""
 _IN_CLOEXEC_NONBLOCK: Final = 0o2000000 | 0o4000
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -69,6 +72,26 @@ def watch_once(inotify: int, path: str) -> int:
     """Have the next change of the file at `path` told once; -1 when it cannot be watched."""
     watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), _WATCH)
     return watch
+
+
+def watch_directory(inotify: int, path: str) -> int:
+    """Have every file that is made or written in a directory told; -1 when it cannot be."""
+    watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), _WATCH_FILES)
+    return watch
+
+
+def read_names(inotify: int) -> set[str]:
+    """Names of the files that `watch_directory` has told of since the last call."""
+    try:
+        data = os.read(inotify, 64 * 1024)
+    except BlockingIOError:
+        return set()
+    names, at = set(), 0
+    while at < len(data):
+        length = int.from_bytes(data[at + 12 : at + 16], sys.byteorder)
+        names.add(os.fsdecode(data[at + 16 : at + 16 + length].rstrip(b"\0")))
+        at += 16 + length
+    return names - {""}
 
 
 def sync_file_system(descriptor: int) -> bool:

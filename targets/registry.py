@@ -68,6 +68,12 @@ def _http(place: Place) -> Target:
     return make_http_target(place)
 
 
+def _outside(place: Place) -> Target:
+    from targets.outside.target import OutsideTarget
+
+    return OutsideTarget(place.root)
+
+
 def _ray(place: Place) -> Target:
     from targets.ray_job.target import RayTarget
 
@@ -79,6 +85,7 @@ TARGETS: Final[Mapping[str, Callable[[Place], Target]]] = {
     "docker": _docker,
     "http": _http,
     "local": lambda place: LocalProcessTarget(place.root, place.store, host=place.host),
+    "outside": _outside,
     "ray": _ray,
 }
 

@@ -22,10 +22,10 @@ def held_to_the_list(spec: StudySpec) -> Iterator[Problem]:
     and where it is prepared, which is where evaluations run."""
     if not spec.target.egress:
         return
-    if spec.target.name == "local":
+    if spec.target.name in ("local", "outside"):
         yield Problem(
             "target.egress",
-            "target local keeps no program from any host",
+            f"target {spec.target.name} keeps no program from any host",
             f"write target.name: {_HOLDS}, or remove it",
             shown(list(spec.target.egress)),
         )

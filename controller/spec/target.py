@@ -16,11 +16,11 @@ NonEmpty = Annotated[str, Field(min_length=1, max_length=4096)]
 class TargetSpec(Strict):
     """Where attempts run."""
 
-    name: Literal["auto", "docker", "bubblewrap", "local", "http", "ray"] = "auto"
+    name: Literal["auto", "docker", "bubblewrap", "local", "http", "ray", "outside"] = "auto"
     """auto: docker where an engine answers, else bubblewrap where it works, else local, which is
     said; local: plain processes of this machine, no sandbox; docker: a container each;
     bubblewrap: a sandbox without a daemon; http: a service that speaks ARL's job protocol; ray:
-    a Ray cluster."""
+    a Ray cluster; outside: nowhere, workers of your own ask for trials over the API and tell."""
     image: NonEmpty | None = None
     """docker, ray: what attempts run in, frozen by digest at submit; default: this machine's own
     system and interpreter, read-only."""

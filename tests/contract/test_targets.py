@@ -60,7 +60,9 @@ SANDBOXED = [
 
 
 @pytest.fixture(
-    params=[*sorted(set(TARGETS) - {"bubblewrap", "docker", "ray"}), *SANDBOXED], scope="module"
+    # `outside` starts no program: its contract is tests/contract/test_outside_target.py.
+    params=[*sorted(set(TARGETS) - {"bubblewrap", "docker", "ray", "outside"}), *SANDBOXED],
+    scope="module",
 )
 def target(
     request: pytest.FixtureRequest,

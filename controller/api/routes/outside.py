@@ -1,0 +1,143 @@
+"""Ask and tell: trials for workers that ARL does not start."""
+
+import math
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Request, Response
+
+from controller.api.access import Principal, allowed
+from controller.api.models.outside import (
+    Accepted,
+    Ask,
+    Handed,
+    Heard,
+    InputTree,
+    NotReady,
+    Report,
+    Told,
+)
+from controller.api.outside import Outside
+from controller.api.problems import documented
+from controller.api.routes.blobs import uploads_of
+from controller.api.routing import new_router
+from controller.api.strict_json import StrictResponse
+from controller.api.tokens import Scope
+from ledger import reads
+from ledger.errors import NotFound
+
+router = new_router("outside workers")
+
+RETRY_S: Final = 0.2
+OCTETS: Final = "application/octet-stream"
+Submitter = Annotated[Principal, Depends(allowed(Scope.SUBMIT))]
+TrialToken = Annotated[str, Header(min_length=1, max_length=200)]
+
+
+def _outside(request: Request) -> Outside:
+    return Outside(request.app.state.service)
+
+
+TheOutside = Annotated[Outside, Depends(_outside)]
+
+
+@router.post(
+    "/studies/{study}/ask",
+    response_model=Handed,
+    responses={**documented(404, 409), 202: {"model": NotReady, "description": "Ask again"}},
+)
+def ask(request: Request, _: Submitter, outside: TheOutside, study: str, body: Ask) -> Any:
+    """The next trial of a study with `target.name: outside`, or the one that you have."""
+    service = request.app.state.service
+    with service.ledger.read() as session:
+        found = reads.find_study(session, study)
+    handed = outside.ask(found, body.client)
+    if handed is None:
+        headers = {"Retry-After": str(math.ceil(RETRY_S))}
+        return StrictResponse({"retry_after_s": RETRY_S}, 202, headers=headers)
+    name, offer, token = handed
+    document = offer["document"]
+    return {
+        "trial": document["trial"],
+        "attempt": name,
+        "token": token,
+        "params": document["parameters"],
+        "seed": document["seed"],
+        "kind": document["kind"],
+        "document": document,
+        "argv": offer["argv"],
+        "inputs": offer["inputs"],
+        "timeout_s": offer["timeout_s"],
+        "lease_s": offer["lease_s"],
+    }
+
+
+@router.post("/trials/{trial}/values", response_model=Heard, responses=documented(404, 409))
+def report(
+    _: Submitter, outside: TheOutside, trial: str, trial_token: TrialToken, body: Report
+) -> dict[str, Any]:
+    """Report values, and that you live; the answer says whether to stop."""
+    return {"should_stop": outside.report(trial, trial_token, body.values, body.log)}
+
+
+@router.get("/trials/{trial}/should-stop", response_model=Heard, responses=documented(404, 409))
+def should_stop(
+    _: Submitter, outside: TheOutside, trial: str, trial_token: TrialToken
+) -> dict[str, Any]:
+    """Whether the trial should save and end. Says that you live, too."""
+    return {"should_stop": outside.report(trial, trial_token, [], None)}
+
+
+@router.post("/trials/{trial}/tell", response_model=Accepted, responses=documented(404, 409, 507))
+def tell(
+    request: Request,
+    principal: Submitter,
+    outside: TheOutside,
+    trial: str,
+    trial_token: TrialToken,
+    body: Told,
+) -> dict[str, Any]:
+    """The end of a trial. Telling it again is harmless."""
+    uploads = uploads_of(request.app.state.service, principal)
+    first = outside.tell(trial, trial_token, body, uploads)
+    return {"trial": trial, "repeated": not first}
+
+
+@router.get(
+    "/trials/{trial}/inputs/{mount}", response_model=InputTree, responses=documented(404, 409)
+)
+def input_tree(
+    request: Request,
+    _: Submitter,
+    outside: TheOutside,
+    trial: str,
+    mount: str,
+    trial_token: TrialToken,
+) -> dict[str, Any]:
+    """The files of one of a trial's inputs."""
+    tree = outside.input_tree(trial, trial_token, mount)
+    manifest = request.app.state.service.store.manifest(tree)
+    return {"files": [{"path": p, "size": s, "digest": d} for p, _mode, s, d in manifest]}
+
+
+@router.get(
+    "/trials/{trial}/inputs/{mount}/{path:path}",
+    response_class=Response,
+    responses={**documented(404, 409), 200: {"content": {OCTETS: {}}}},
+)
+def input_file(
+    request: Request,
+    _: Submitter,
+    outside: TheOutside,
+    trial: str,
+    mount: str,
+    path: str,
+    trial_token: TrialToken,
+) -> Response:
+    """One file of an input, by its path in the input."""
+    store = request.app.state.service.store
+    manifest = store.manifest(outside.input_tree(trial, trial_token, mount))
+    digest = next((d for p, _mode, _size, d in manifest if p == path), None)
+    if digest is None:
+        raise NotFound(f"input {mount[:100]!r} has no file {path[:200]!r}")
+    headers = {"Content-Disposition": "attachment"}
+    return Response(store.read_bytes(digest), media_type=OCTETS, headers=headers)

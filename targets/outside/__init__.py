@@ -1,0 +1,1 @@
+"""Attempts that workers outside of ARL fetch, run wherever they are, and tell the end of."""

@@ -1,0 +1,193 @@
+"""What the target promises whose attempts outside workers fetch."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ledger.errors import Conflict, InvalidInput
+from ledger.records import AttemptKind
+from targets.outside.records import Records
+from targets.outside.target import OutsideTarget
+from targets.protocol import AttemptSpec, Exit, ExitCause
+from tests.target_runs import attempt
+
+DONE = Exit(cause=ExitCause.EXITED, code=0)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[OutsideTarget]:
+    made = OutsideTarget(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def worker(tmp_path: Path, target: OutsideTarget) -> Records:
+    """What the server does for outside workers, in another process than the target's."""
+    return Records(tmp_path)
+
+
+def spec(**limits: float) -> AttemptSpec:
+    made: AttemptSpec = attempt("", limits=limits, document={"trial": "t"})
+    return made
+
+
+def settle(target: OutsideTarget, *handles: str) -> None:
+    """Take the news that a first wait always has."""
+    target.wait(handles, 0.0)
+
+
+def test_a_launch_is_an_offer_made_once(target: OutsideTarget, worker: Records) -> None:
+    wanted = spec()
+    assert target.launch(wanted) == target.launch(wanted) == wanted.name
+    assert worker.offered("arl-") == [wanted.name]
+    assert target.observe(wanted.name, cursor="").exit is None
+    assert worker.claim(wanted.name, "one", "a")
+    assert target.launch(wanted) == wanted.name
+    assert worker.offered("arl-") == []
+
+
+def test_one_of_many_workers_gets_an_attempt(target: OutsideTarget, worker: Records) -> None:
+    name = target.launch(spec())
+    won: list[int] = []
+    start = threading.Barrier(16)
+
+    def claim(number: int) -> None:
+        start.wait()
+        if worker.claim(name, f"client-{number}", str(number)):
+            won.append(number)
+
+    threads = [threading.Thread(target=claim, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert not worker.claim(name, "late", "x")
+    assert worker.claim(name, f"client-{won[0]}", "again")
+
+
+def test_its_end_wakes_who_waits_and_counts_once(target: OutsideTarget, worker: Records) -> None:
+    name, other = target.launch(spec()), target.launch(spec())
+    worker.claim(name, "one", "a")
+    settle(target, name, other)
+
+    def tell() -> None:
+        time.sleep(0.1)
+        worker.end(name, DONE)
+
+    threading.Thread(target=tell).start()
+    began = time.monotonic()
+    assert target.wait([name, other], 20.0) == {name}
+    assert time.monotonic() - began < 5
+    assert not worker.end(name, Exit(cause=ExitCause.EXITED, code=3))
+    ended = target.observe(name, cursor="").exit
+    assert ended is not None
+    assert (ended.cause, ended.code) == (ExitCause.EXITED, 0)
+
+
+def test_news_that_came_before_is_not_missed(
+    target: OutsideTarget, worker: Records, tmp_path: Path
+) -> None:
+    name = target.launch(spec())
+    worker.claim(name, "one", "a")
+    worker.end(name, DONE)
+    later = OutsideTarget(tmp_path)
+    assert later.wait([name], 5.0) == {name}
+    later.close()
+
+
+def test_values_come_in_order(target: OutsideTarget, worker: Records) -> None:
+    name = target.launch(spec())
+    worker.claim(name, "one", "a")
+    lines = b'{"step": 1, "metric": "loss", "value": 0.5}\n'
+    worker.append(name, "reports.jsonl", lines, 1000)
+    first = target.observe(name, cursor="")
+    assert [value.value for value in first.values] == [0.5]
+    assert target.observe(name, cursor=first.cursor).values == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "cause", "words"),
+    [
+        ({"timeout_s": 0.2}, ExitCause.DEADLINE, "0.2 s"),
+        ({"stall_s": 0.2}, ExitCause.LOST, "silent"),
+    ],
+)
+def test_a_worker_that_is_late_or_silent_loses_it(
+    target: OutsideTarget, worker: Records, limits: dict[str, float], cause: str, words: str
+) -> None:
+    name = target.launch(spec(**limits))
+    time.sleep(0.3)
+    assert target.observe(name, cursor="").exit is None  # nobody has it: no time counts
+    worker.claim(name, "one", "a")
+    settle(target, name)
+    assert target.wait([name], 10.0) == {name}
+    ended = target.observe(name, cursor="").exit
+    assert ended is not None
+    assert ended.cause == cause
+    assert words in ended.detail
+    assert not worker.end(name, DONE)
+
+
+def test_a_worker_that_reports_keeps_it(target: OutsideTarget, worker: Records) -> None:
+    name = target.launch(spec(stall_s=0.6))
+    worker.claim(name, "one", "a")
+    for _ in range(5):
+        time.sleep(0.2)
+        worker.beat(name)
+        assert target.observe(name, cursor="").exit is None
+
+
+def test_stopped_and_killed_attempts_end(target: OutsideTarget, worker: Records) -> None:
+    asked, killed, unclaimed = (target.launch(spec(grace_s=0.2)) for _ in range(3))
+    for name in (asked, killed):
+        worker.claim(name, name, "a")
+    target.request_stop(asked)
+    target.request_stop(unclaimed)
+    assert worker.is_stopping(asked)
+    assert target.observe(asked, cursor="").exit is None
+    assert target.observe(unclaimed, cursor="").exit is not None
+    target.kill(killed)
+    target.kill(killed)
+    ended = target.observe(killed, cursor="").exit
+    assert ended is not None
+    assert ended.cause is ExitCause.KILLED
+    time.sleep(0.3)
+    assert target.observe(asked, cursor="").exit is not None
+    assert worker.offered("arl-") == []
+
+
+def test_an_ended_attempt_is_released_but_for_its_log(
+    target: OutsideTarget, worker: Records
+) -> None:
+    name = target.launch(spec())
+    worker.claim(name, "one", "a")
+    worker.append(name, "log", b"hello", 1000)
+    with pytest.raises(Conflict):
+        target.release(name)
+    with pytest.raises(Conflict):
+        target.outputs(name)
+    assert [found.running for found in target.list_owned("ledger-1")] == [True]
+    worker.end(name, DONE)
+    target.release(name)
+    target.release(name)
+    assert target.list_owned("ledger-1") == []
+    assert target.read_log(name, offset=0, limit=100).data == b"hello"
+    ended = target.observe(name, cursor="").exit
+    assert ended is not None
+    assert ended.cause is ExitCause.LOST
+    assert worker.was_told_by(name, "a")
+
+
+def test_what_it_does_not_do_is_refused(target: OutsideTarget) -> None:
+    with pytest.raises(InvalidInput, match=r"evaluator\.target"):
+        target.launch(replace(spec(), kind=AttemptKind.EVALUATE))
+    with pytest.raises(InvalidInput, match="image"):
+        target.pin(replace(spec().program, image="x"))
+    with pytest.raises(InvalidInput, match="handle"):
+        target.observe("../x", cursor="")
