@@ -11,6 +11,7 @@ from controller.spec.space import baseline_params
 from controller.spec.strict import Strict
 from inner_trials.plan import AXES, Plan, PlanRefused, refusals
 from inner_trials.planning.axes import COUNTS, OPTIONAL_COUNTS, SWITCHES, VALUES
+from inner_trials.planning.contradictions import contradictions, deciding
 from inner_trials.planning.kinds import axis_of, plan_of, settings_of
 from inner_trials.planning.meanings import MEANINGS
 from inner_trials.planning.runnable import unrunnable
@@ -70,7 +71,7 @@ def study_plan(spec: "StudySpec", params: Params) -> Plan | None:
     settings = {
         name: value
         for name, value in {**program.options, **params}.items()
-        if _is_axis(spec, name, value)
+        if program.kind != "command" or _is_axis(spec, name, value)
     }
     gpus = spec.resources.gpus
     return plan_of(spec.name, program.kind, stated, settings, inputs=program.data, gpus=gpus)
@@ -85,8 +86,9 @@ def plan_refusals(spec: "StudySpec", params: Params) -> Iterator[PlanRefused]:
         return
     if plan is None:
         return
-    found = list(refusals(plan))
-    yield from found or unrunnable(plan, spec.program.kind)
+    found = list(refusals(plan)) or list(unrunnable(plan, spec.program.kind))
+    settings = {**spec.program.options, **params}
+    yield from found or contradictions(plan, spec.program.kind, settings, spec.program.data)
 
 
 def searched_axes(spec: "StudySpec") -> dict[str, str]:
@@ -111,7 +113,7 @@ def _is_axis(spec: "StudySpec", name: str, value: object) -> bool:
 def plan_fault(spec: "StudySpec", params: Params) -> str:
     """Why a trial with these parameters could not be right; nothing when it can. Quick where no
     parameter is an axis: the study's own plan was checked when it was submitted."""
-    if not searched_axes(spec):
+    if not searched_axes(spec) and deciding(spec.program.kind).isdisjoint(spec.space):
         return ""
     refusal = next(plan_refusals(spec, params), None)
     return "" if refusal is None else refusal.sentence

@@ -78,15 +78,16 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "dpo": {**_SHARDED, "loss_type": "loss_type", "reference": "reference"},
     "reward_model": _SHARDED,
     "rejection_sampling": {
-        **_TRAINING,
+        **_SHARDED,
         "samples": "group_size",
         "reward_version": "reward_version",
     },
     "grpo": {
-        **_TRAINING,
+        **_SHARDED,
         "loss_type": "loss_type",
         "num_generations": "group_size",
         "generation": "rollout",
+        "staleness_bound": "staleness_bound",
         "correction": "correction",
         "reward": "reward",
         "reward_version": "reward_version",
@@ -154,7 +155,8 @@ def plan_of(
                 f"program.kind {kind} has {axis} {fixed}",
                 f"write {fixed}, leave it out, or write another program.kind",
             )
-        found[axis] = value
+        if value != AUTO or axis not in found:
+            found[axis] = value
     return _completed(Plan(name=name, **(_BLANK | found)), gpus)  # type: ignore[arg-type]  # validate tells
 
 
@@ -166,12 +168,14 @@ def _set_axes(kind: str, stated: Axes, settings: Axes) -> dict[str, object]:
         if not axis or said in (AUTO, None, ""):
             continue
         value = _word(setting, said)
-        if axis in stated and stated[axis] != value:
+        if stated.get(axis, AUTO) not in (AUTO, value):
             rule = f"the program's setting {setting} says {said!r}"
             raise PlanRefused(axis, stated[axis], rule, "write both alike, or leave one out")
         found[axis] = value
     if settings.get("generation") == "vllm_adapters":
         found["sync_payload"] = "adapter"
+    if kind == "grpo" and settings.get("environment"):
+        found |= {"reward": "environment", "rollout_strategy": "multi_turn"}
     return found
 
 
@@ -224,4 +228,6 @@ def settings_of(kind: str, stated: Axes) -> dict[str, object]:
     }
     if said.get("generation") == "vllm_server" and stated.get("sync_payload") == "adapter":
         said["generation"] = "vllm_adapters"
+    if said.get("staleness_bound") == 0:
+        del said["staleness_bound"]  # a stored plan says it of every program
     return {setting: value for setting, value in said.items() if value != ""}

@@ -11,7 +11,7 @@ _ELSEWHERE: Final = frozenset(
     {
         *("deployment_quant", "serving_kv_precision", "outer_controller", "evaluator_frozen"),
         *("reward_version", "hardware", "rollout_hardware", "trainer_gpus", "rollout_gpus"),
-        *("group_size",),
+        *("group_size", "staleness_bound"),
     }
 )
 """Axes that a training program has nothing to do with."""
@@ -33,24 +33,24 @@ RUNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
     "reward_model": _SHARDED,
     "rejection_sampling": {
-        **_TRAINING,
+        **_SHARDED,
         "reward": ("verifier", "learned"),
         "scorer": (AUTO, "reward_model"),
         "rollout_precision": _TRAINED,
         "rollout_strategy": (AUTO, "best_of_n"),
     },
     "grpo": {
-        **_TRAINING,
+        **_SHARDED,
         "loss_type": VALUES["loss_type"],
-        "reward": ("verifier", "learned"),
+        "reward": ("verifier", "learned", "environment"),
         "scorer": (AUTO, "reward_model"),
         "rollout": ("colocated", "disaggregated"),
         "sync": ("local", "full"),
         "sync_payload": (AUTO, "canonical", "adapter"),
         "rollout_precision": _TRAINED,
         "correction": (NONE, "importance_sampling", "tis", "mis"),
-        "placement": (AUTO, "colocated", "dedicated"),
-        "rollout_strategy": (AUTO, "group"),
+        "placement": (AUTO, "colocated", "dedicated", "bounded_async"),
+        "rollout_strategy": (AUTO, "group", "multi_turn"),
         "reference": (AUTO, NONE, "copy", "adapter"),
     },
     "ppo": {
