@@ -147,6 +147,13 @@ def is_first() -> bool:
     return not is_joined() or dist.get_rank() == 0
 
 
+def place() -> tuple[int, int]:
+    """Which of how many processes this is, from 0."""
+    import torch.distributed as dist
+
+    return (dist.get_rank(), dist.get_world_size()) if is_joined() else (0, 1)
+
+
 def agreed(*, said: bool) -> bool:
     """Whether any rank says so: all go the same way at the same step."""
     import torch

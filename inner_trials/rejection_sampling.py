@@ -19,6 +19,7 @@ from inner_trials import (
     adapters,
     best_of,
     data,
+    distributed,
     dpo,
     models,
     pins,
@@ -27,6 +28,7 @@ from inner_trials import (
     rewards,
     sampling,
     sft,
+    sharding,
     training,
 )
 from inner_trials.best_of import Judged
@@ -39,7 +41,7 @@ PARTIAL: Final = "answers.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(training.TrainingSettings, sampling.SamplingSettings):
+class Settings(sharding.ShardedSettings, training.TrainingSettings, sampling.SamplingSettings):
     """All that a study may set or search."""
 
     verifier: str = "exact"
@@ -105,33 +107,51 @@ def train(job: Job) -> bool:
     directory = reporting.model_dir() / DATA_SET
     earlier = reporting.resume_dir()
     if earlier is not None and (earlier / DATA_SET).is_dir():
-        shutil.copytree(earlier / DATA_SET, directory, dirs_exist_ok=True)
+        with distributed.first_alone() as is_first:
+            if is_first:
+                shutil.copytree(earlier / DATA_SET, directory, dirs_exist_ok=True)
     elif not make_data_set(job, directory, earlier):
         return True
     return learn(job, directory)
 
 
 def make_data_set(job: Job, directory: Path, earlier: Path | None) -> bool:
-    """Sample and judge; False when asked to stop, with the answers so far in a checkpoint."""
-    settings = job.settings
-    model = adapters.load_base(settings, job.base)
-    tokenizer = models.load_tokenizer(job.base)
+    """Sample and judge; False when asked to stop, with the answers so far in a checkpoint.
+
+    Of several processes each samples a share of the prompts with the whole model; which they are
+    makes no difference to the answers. The first judges them all.
+    """
+    answers = _sampled(job, earlier)
+    if distributed.agreed(said=distributed.is_first() and len(answers) < len(job.prompts)):
+        if distributed.is_first():
+            reporting.save_checkpoint(lambda folder: _write_partial(folder, answers))
+        return False
+    with distributed.first_alone() as is_first:
+        if is_first:
+            _choose(job, answers, directory)
+    return True
+
+
+def _sampled(job: Job, earlier: Path | None) -> dict[int, Sequence[sampling.Answer]]:
+    """What all processes have, on the first."""
     import torch
 
+    model = adapters.load_base(job.settings, job.base)
     answers = sampling.sample(
         model.to("cuda") if torch.cuda.is_available() else model,
-        tokenizer,
+        models.load_tokenizer(job.base),
         [prompt.prompt for prompt in job.prompts],
-        settings,
-        chat=settings.chat,
+        job.settings,
+        chat=job.settings.chat,
         seed=job.seed,
         done=_read_partial(earlier),
         should_stop=reporting.should_stop,
     )
-    del model
-    if len(answers) < len(job.prompts):
-        reporting.save_checkpoint(lambda folder: _write_partial(folder, answers))
-        return False
+    return dict(distributed.gathered(list(answers.items())))
+
+
+def _choose(job: Job, answers: Mapping[int, Sequence[sampling.Answer]], directory: Path) -> None:
+    settings = job.settings
     judge, judge_version = make_judge(job)
     judged = judge([answers[index] for index in range(len(job.prompts))])
     rows = best_of.choose(settings.data_set, job.prompts, judged, job.min_reward)
@@ -141,7 +161,6 @@ def make_data_set(job: Job, directory: Path, earlier: Path | None) -> bool:
     best_of.check_any(rows, len(job.prompts), settings.samples, job.min_reward)
     best_of.write(directory, rows, job.prompts, judged, lineage(job, judge_version))
     reporting.save_checkpoint(lambda folder: _copy(directory, folder))
-    return True
 
 
 def make_judge(
@@ -196,7 +215,8 @@ def learn(job: Job, directory: Path) -> bool:
     from inner_trials.trainer_events import TrialEvents
 
     settings, rows = job.settings, _read_rows(directory)
-    shared = {f.name: getattr(settings, f.name) for f in _fields(training.TrainingSettings)}
+    names = [*_fields(training.TrainingSettings), *_fields(sharding.ShardedSettings)]
+    shared = {field.name: getattr(settings, field.name) for field in names}
     shape: Any = job.shape
     if settings.data_set == "dpo":
         dpo_settings = dpo.Settings(**shared, beta=settings.beta)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inner_trials import data, seeding
+from inner_trials import data, distributed, seeding
 from inner_trials.settings import above, at_least
 
 _SEED_STRIDE: Final = 1_000_003
@@ -49,7 +49,8 @@ def sample(
     done: Mapping[int, Sequence[Answer]] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[int, Sequence[Answer]]:
-    """Answers by the index of their prompt; without those of batches not begun when asked to stop.
+    """Answers by the index of their prompt; without those of batches not begun when asked to stop,
+    and without those of batches that are another rank's to sample.
 
     Args:
         chat: write plain prompts as a user's message, if the tokenizer has a template.
@@ -61,11 +62,12 @@ def sample(
     texts = [render(prompt, tokenizer, chat=chat) for prompt in prompts]
     _check_lengths(texts, tokenizer, model, settings.max_new_tokens)
     found = dict(done or {})
+    rank, ranks = distributed.place()
     was_training = model.training
     model.eval()
     for number, start in enumerate(range(0, len(texts), settings.sample_batch_size)):
         batch = range(start, min(start + settings.sample_batch_size, len(texts)))
-        if all(index in found for index in batch):
+        if number % ranks != rank or all(index in found for index in batch):
             continue
         if should_stop():
             break
