@@ -55,9 +55,7 @@ class RunOut(Out):
     number: int
     candidate: str
     stage: str | None
-    is_pool: bool = Field(
-        description="A run of the incumbent, to compare with."
-    )
+    is_pool: bool = Field(description="A run of the incumbent, to compare with.")
     state: TrialState
     outcome: Outcome
     reason: Reason | None

@@ -13,6 +13,8 @@ from controller.api.routes import (
     entries,
     health,
     models,
+    outside,
+    plots,
     promotions_read,
     studies_read,
     trials,
@@ -24,10 +26,12 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     candidates.router,
     promotions_read.router,
     models.router,
+    plots.router,
     events.router,
     entries.router,
     commands.router,
     blobs.router,
+    outside.router,
     access.router,
 )
 """Below /api/v1."""

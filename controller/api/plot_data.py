@@ -1,0 +1,75 @@
+"""Columns of finished trials that this process keeps, so that a plot reads only what is new."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.plots.columns import Sample, chosen_places
+from ledger.database import ReadSession
+from ledger.plot_reads import FinishedColumns, extend_finished, params_of
+from ledger.reads import maximizes
+from ledger.records import Study
+
+STUDIES_KEPT: Final = 16
+PLACES_KEPT: Final = 4_000_000
+"""Trials of all kept studies together, at 25 bytes each."""
+SAMPLED: Final = 2000
+"""Trials whose parameters are read for a plot."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    columns: FinishedColumns = field(default_factory=FinishedColumns)
+    sample: Sample | None = None
+    sample_length: int = -1
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class PlotData:
+    """Safe to share between threads; requests for one study take turns."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def columns(self, session: ReadSession, study: Study) -> FinishedColumns:
+        """Of every search trial that ended; not to be changed."""
+        kept = self._of(study.id)
+        with kept.lock:
+            extend_finished(session, study.id, kept.columns)
+            return kept.columns
+
+    def sample(self, session: ReadSession, study: Study) -> Sample:
+        """Some of those with a value, with their parameters."""
+        kept = self._of(study.id)
+        with kept.lock:
+            extend_finished(session, study.id, kept.columns)
+            if kept.sample is None or kept.sample_length != len(kept.columns):
+                kept.sample = _sample(session, study, kept.columns)
+                kept.sample_length = len(kept.columns)
+            return kept.sample
+
+    def _of(self, study_id: str) -> _Kept:
+        with self._lock:
+            kept = self._kept.setdefault(study_id, _Kept())
+            self._kept.move_to_end(study_id)
+            while len(self._kept) > 1 and (
+                len(self._kept) > STUDIES_KEPT
+                or sum(len(k.columns) for k in self._kept.values()) > PLACES_KEPT
+            ):
+                self._kept.popitem(last=False)
+            return kept
+
+
+def _sample(session: ReadSession, study: Study, columns: FinishedColumns) -> Sample:
+    places, of = chosen_places(columns, SAMPLED, maximize=maximizes(study))
+    numbers = [columns.number[i] for i in places]
+    params = params_of(session, study.id, numbers)
+    return Sample(
+        numbers=numbers,
+        values=[columns.value[i] for i in places],
+        outcomes=[columns.outcome[i] for i in places],
+        params=[params.get(number, {}) for number in numbers],
+        of=of,
+    )
