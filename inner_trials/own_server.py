@@ -73,17 +73,17 @@ def arguments(
     port: int,
     devices: Devices,
     settings: Mapping[str, object],
+    stated: Mapping[str, object],
     lora_r: int,
     row_tokens: int,
     tensor_parallel: int,
 ) -> tuple[list[str], dict[str, str]]:
     """What vLLM's API server takes, and its environment, as the planner writes it for a trial
-    with these settings."""
+    with these settings, whose plan is `stated` where there is one."""
     gpus = len(devices.server.split(",")) if devices.server else 0
-    said = {**settings, "generation": "vllm_adapters", "vllm_server": ""}
-    bound = settings.get("staleness_bound") or 0
-    stated = {"placement": "bounded_async" if bound else "dedicated"}
-    plan = plan_of("trial", "grpo", stated, said, gpus=gpus)
+    said = {**settings, "generation": "vllm_adapters"}
+    served = {axis: stated[axis] for axis in ("rollout_precision",) if axis in stated}
+    plan = plan_of("trial", "grpo", {**served, "rollout_gpus": gpus or None}, said, gpus=gpus)
     rank = next((each for each in LORA_RANKS if each >= lora_r), lora_r)
     words = vllm_arguments(
         plan,

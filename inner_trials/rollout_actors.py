@@ -63,6 +63,7 @@ def start_server(settings: Settings, base: Path, place: Path) -> OwnServer:
         port=own_server.free_port(),
         devices=devices,
         settings=asdict(settings),
+        stated=reporting.document().get("plan") or {},
         lora_r=settings.lora_r,
         row_tokens=training.row_tokens(settings, base),
         tensor_parallel=settings.vllm_tensor_parallel,

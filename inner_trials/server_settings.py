@@ -43,8 +43,13 @@ def check_server(
         )
     if python and not Path(python).is_file():
         raise SettingsError(f"options.vllm_python: {python}: there is no such file")
-    if not bound:
-        return
+    if bound:
+        _check_ahead(bound, generation, correction, cycle, in_turn=in_turn)
+
+
+def _check_ahead(
+    bound: int, generation: str, correction: str, cycle: int, *, in_turn: bool
+) -> None:
     if generation != "vllm_adapters":
         raise SettingsError(
             f"options.staleness_bound: {bound} needs actors that sample beside the trainer, and"

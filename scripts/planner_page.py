@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from inner_trials.plan import AXES, RULES
 from inner_trials.planning.axes import COUNTS, OPTIONAL_COUNTS, SWITCHES, VALUES, Plan
+from inner_trials.planning.contradictions import CONTRADICTIONS
 from inner_trials.planning.kinds import DEFAULTS, FIXED, SETTINGS
 from inner_trials.planning.meanings import MEANINGS
 from inner_trials.planning.precision import WORD_RULES
@@ -81,6 +82,8 @@ def render() -> str:
             rules_table(WORD_RULES),
             "\n## Rules between axes\n\nIn this order, once every axis has a value of its own.\n\n",
             rules_table(RULES),
+            "\n## Rules between the plan and a program's other settings\n\n",
+            table(("kind", "axis", "why", "what to write"), contradiction_rows()),
             "\n## Kinds and their settings\n\n",
             table(("kind", "fixed", "left out", "settings that are axes"), kind_rows()),
         )
@@ -107,6 +110,13 @@ def values_of(axis: str) -> str:
 def rules_table(rules: tuple[Rule, ...]) -> str:
     rows = [(f"`{rule.axis}`", f"{rule.rule}.", f"{rule.fix}.") for rule in rules]
     return table(("axis", "why", "what to write"), list(dict.fromkeys(rows)))
+
+
+def contradiction_rows() -> list[tuple[str, ...]]:
+    return [
+        (", ".join(f"`{kind}`" for kind in c.kinds), f"`{c.axis}`", f"{c.rule}.", f"{c.fix}.")
+        for c in CONTRADICTIONS
+    ]
 
 
 def kind_rows() -> list[tuple[str, ...]]:

@@ -15,7 +15,7 @@ Settings: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class Said:
     """What a study says of a program beside its plan."""
 
     kind: str
@@ -33,13 +33,13 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True)
-class _Contradiction:
+class Contradiction:
     kinds: tuple[str, ...]
     axis: str
     """What the plan says; the setting beside it is in the rule."""
     settings: tuple[str, ...]
     """Whose values matter, so that a search over them is looked at again."""
-    breaks: Callable[[Plan, _Said], bool]
+    breaks: Callable[[Plan, Said], bool]
     rule: str
     fix: str
 
@@ -50,17 +50,17 @@ _ONLINE: Final = ("grpo", "ppo")
 _SAMPLING: Final = (*_ONLINE, "rejection_sampling")
 
 
-def _weight(said: _Said) -> float:
+def _weight(said: Said) -> float:
     return said.number(*_WEIGHTS[said.kind])
 
 
-def _is_beside(plan: Plan, said: _Said) -> bool:
+def _is_beside(plan: Plan, said: Said) -> bool:
     """Whether something else samples than the trainer itself."""
     return plan.rollout == "disaggregated" or said.word("generation") not in ("", "transformers")
 
 
-_CONTRADICTIONS: Final = (
-    _Contradiction(
+CONTRADICTIONS: Final = (
+    Contradiction(
         ("grpo",),
         "sync_payload",
         ("generation",),
@@ -68,7 +68,7 @@ _CONTRADICTIONS: Final = (
         "generation: vllm_server is TRL's server, which is sent whole weights",
         "write generation: vllm_adapters, or sync_payload: canonical",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "sync_payload",
         ("generation",),
@@ -76,7 +76,7 @@ _CONTRADICTIONS: Final = (
         "generation: vllm_adapters sends the adapter alone",
         "write sync_payload: adapter, or generation: vllm_server",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "sync_payload",
         (),
@@ -84,7 +84,7 @@ _CONTRADICTIONS: Final = (
         "the built-in program's asynchronous actors read each update's adapter",
         "write sync_payload: adapter, with parameterization: lora",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "parameterization",
         (),
@@ -92,7 +92,7 @@ _CONTRADICTIONS: Final = (
         "the actors' base is not the 4-bit one that the adapter belongs to",
         "write parameterization: lora, or rollout: colocated",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "rollout",
         ("vllm_server", "vllm_python"),
@@ -105,7 +105,7 @@ _CONTRADICTIONS: Final = (
         "name one in options.vllm_server, or in options.vllm_python what starts one; or write"
         " rollout: colocated",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "trainer",
         ("generation",),
@@ -113,7 +113,7 @@ _CONTRADICTIONS: Final = (
         "the built-in program samples by itself where it trains in several processes",
         "write trainer: single, or generation: transformers",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "trainer",
         ("environment",),
@@ -121,7 +121,7 @@ _CONTRADICTIONS: Final = (
         "episodes of several turns are not in step between processes",
         "write trainer: single, or leave options.environment out",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "rollout_gpus",
         ("vllm_tensor_parallel",),
@@ -129,7 +129,7 @@ _CONTRADICTIONS: Final = (
         "options.vllm_tensor_parallel splits one vLLM over more GPUs",
         "write both alike",
     ),
-    _Contradiction(
+    Contradiction(
         _SAMPLING,
         "rollout_precision",
         (),
@@ -137,7 +137,7 @@ _CONTRADICTIONS: Final = (
         "the built-in program samples in the precision that it trains in",
         "leave it out, or write rollout: disaggregated",
     ),
-    _Contradiction(
+    Contradiction(
         _ONLINE,
         "reference",
         ("beta", "kl_coef"),
@@ -145,7 +145,7 @@ _CONTRADICTIONS: Final = (
         "options.beta (grpo) or kl_coef (ppo) weighs the distance from a reference",
         "write 0 there, or leave reference out",
     ),
-    _Contradiction(
+    Contradiction(
         _ONLINE,
         "reference",
         ("beta", "kl_coef"),
@@ -153,7 +153,7 @@ _CONTRADICTIONS: Final = (
         "with options.beta (grpo) or kl_coef (ppo) 0 nothing is held against it",
         "write more than 0 there, or reference: none",
     ),
-    _Contradiction(
+    Contradiction(
         _ONLINE,
         "reference",
         (),
@@ -161,7 +161,7 @@ _CONTRADICTIONS: Final = (
         "with an adapter the reference is the base under it",
         "write reference: adapter, or leave it out",
     ),
-    _Contradiction(
+    Contradiction(
         ("dpo",),
         "reference",
         (),
@@ -169,7 +169,7 @@ _CONTRADICTIONS: Final = (
         "the study mounts an input reference, which is another model",
         "write reference: copy, or leave that input out of program.data",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "reward",
         ("environment",),
@@ -177,7 +177,7 @@ _CONTRADICTIONS: Final = (
         "options.environment gives the reward",
         "write reward: environment, or leave options.environment out",
     ),
-    _Contradiction(
+    Contradiction(
         ("grpo",),
         "reward",
         ("environment",),
@@ -185,7 +185,7 @@ _CONTRADICTIONS: Final = (
         "no environment is named",
         "name one in options.environment, or write reward: verifier",
     ),
-    _Contradiction(
+    Contradiction(
         _SAMPLING,
         "reward",
         (),
@@ -193,7 +193,7 @@ _CONTRADICTIONS: Final = (
         "the study mounts no reward model",
         "mount one as reward in program.data, or write reward: verifier",
     ),
-    _Contradiction(
+    Contradiction(
         ("rejection_sampling",),
         "reward",
         (),
@@ -208,8 +208,8 @@ def contradictions(
     plan: Plan, kind: str, settings: Settings, inputs: Collection[str]
 ) -> Iterator[PlanRefused]:
     """What of a valid plan the program's settings, or what is mounted, do not go with."""
-    said = _Said(kind, settings, inputs)
-    for each in _CONTRADICTIONS:
+    said = Said(kind, settings, inputs)
+    for each in CONTRADICTIONS:
         if kind in each.kinds and each.breaks(plan, said):
             yield PlanRefused(each.axis, getattr(plan, each.axis), each.rule, each.fix)
 
@@ -217,5 +217,5 @@ def contradictions(
 def deciding(kind: str) -> frozenset[str]:
     """The settings of a kind that can contradict its plan though they are no axes."""
     return frozenset(
-        name for each in _CONTRADICTIONS if kind in each.kinds for name in each.settings
+        name for each in CONTRADICTIONS if kind in each.kinds for name in each.settings
     )

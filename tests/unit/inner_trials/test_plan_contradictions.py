@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inner_trials.plan import PlanRefused, validate
-from inner_trials.planning.contradictions import _CONTRADICTIONS, contradictions, deciding
+from inner_trials.planning.contradictions import CONTRADICTIONS, contradictions, deciding
 from inner_trials.planning.kinds import FIXED, plan_of
 from inner_trials.planning.runnable import unrunnable
 
@@ -104,7 +104,7 @@ def test_no_kind_contradicts_itself(kind: str) -> None:
 
 def test_every_contradiction_is_one_of_those_above() -> None:
     told = {(each.axis, each.rule) for _, case in REFUSED.values() for each in found(case)}
-    assert told == {(each.axis, each.rule) for each in _CONTRADICTIONS}
+    assert told == {(each.axis, each.rule) for each in CONTRADICTIONS}
 
 
 def test_a_search_over_what_decides_an_axis_is_looked_at_again() -> None:
