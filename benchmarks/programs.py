@@ -3,10 +3,12 @@
 Both train the same model on the same rows with the same seed, in turn, `--repeats` times each.
 Reported are medians: wall and processor seconds of the whole process, seconds until the first
 step (imports included), the largest memory, and the last metrics of both.
-Exit status 1: a program takes more than 1.05 times the script's wall time, or learns otherwise.
+Exit status 1: a program takes more than 1.05 times the script's wall time, learns otherwise, or
+leaves other weights the second time.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -114,6 +116,7 @@ class Run:
     start_up_s: float
     peak_memory_bytes: int
     metrics: Mapping[str, float]
+    weights_sha256: str
 
 
 def measure(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float, int]:
@@ -158,7 +161,8 @@ def run_program(program: Program, task: Path, folder: Path) -> Run:
     lines = (folder / "reports.jsonl").read_text().splitlines()
     latest = {line["metric"]: line["value"] for line in map(json.loads, lines)}
     metrics = {name: latest[name] for name in program.metrics}
-    return Run(wall_s, cpu_s, latest["run/start_up_s"], memory, metrics)
+    weights = _digest(folder / "output" / "model")
+    return Run(wall_s, cpu_s, latest["run/start_up_s"], memory, metrics, weights)
 
 
 def run_plain(name: str, program: Program, task: Path, folder: Path) -> Run:
@@ -184,7 +188,12 @@ def run_plain(name: str, program: Program, task: Path, folder: Path) -> Run:
     wall_s, cpu_s, memory = measure(argv, {"HF_HOME": str(folder / "cache")})
     found = json.loads((folder / "result.json").read_text())
     metrics = {ours: found["metrics"][theirs] for ours, theirs in program.metrics.items()}
-    return Run(wall_s, cpu_s, found["start_up_s"], memory, metrics)
+    weights = _digest(folder / "output")
+    return Run(wall_s, cpu_s, found["start_up_s"], memory, metrics, weights)
+
+
+def _digest(model: Path) -> str:
+    return hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
 
 
 def compare(
@@ -210,6 +219,8 @@ def compare(
         metric: {"program": ours[-1].metrics[metric], "plain": plain[-1].metrics[metric]}
         for metric in program.metrics
     }
+    row["repeats_are_equal"] = len({run.weights_sha256 for run in ours}) == 1
+    row["weights_are_the_scripts"] = ours[-1].weights_sha256 == plain[-1].weights_sha256
     row["is_fast_enough"] = ratio <= SLOWER_AT_MOST
     row["learns_the_same"] = all(
         math.isclose(ours[-1].metrics[m], plain[-1].metrics[m], rel_tol=SAME, abs_tol=1e-6)
@@ -234,6 +245,8 @@ def show(row: Mapping[str, object]) -> None:
     assert isinstance(memory, dict)
     parts.append(f"MB {memory['program'] / 1e6:.0f} / {memory['plain'] / 1e6:.0f}")
     same = "same metrics" if row["learns_the_same"] else f"metrics differ: {row['metrics']}"
+    same += ", same weights" if row["weights_are_the_scripts"] else ""
+    same += "" if row["repeats_are_equal"] else ", REPEATS DIFFER"
     print("  ".join([*parts, f"x {row['wall_ratio_of_pairs']:.3f}", same]), flush=True)
 
 
@@ -254,8 +267,8 @@ def main() -> int:
         machine = {"python": platform.python_version(), "cpus": os.cpu_count()}
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
-    good = all(row["is_fast_enough"] and row["learns_the_same"] for row in rows)
-    return 0 if good else 1
+    wanted = ("is_fast_enough", "learns_the_same", "repeats_are_equal")
+    return 0 if all(row[name] for row in rows for name in wanted) else 1
 
 
 if __name__ == "__main__":

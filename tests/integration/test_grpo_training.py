@@ -1,17 +1,20 @@
 """The GRPO program really trains: it learns, repeats, resumes to the bit and stops when asked."""
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evaluator.statistics import mean_interval
 from inner_trials import contract, rollouts
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
 
 pytestmark = pytest.mark.train
 
-OPTIONS: dict[str, object] = {
+OPTIONS: dict[str, Any] = {
     "parameterization": "lora",
     "learning_rate": 1e-3,
     "max_steps": 6,
@@ -22,7 +25,7 @@ OPTIONS: dict[str, object] = {
 }
 
 
-def grpo(directory: Path, task: Path, base: Path, **settings: object) -> Trial:
+def grpo(directory: Path, task: Path, base: Path, **settings: Any) -> Trial:
     return sft_runs.train(directory, task, program="grpo", base=base, **{**OPTIONS, **settings})
 
 
@@ -98,7 +101,7 @@ def test_model_and_record_are_left_and_nothing_of_the_trainers(short: Trial) -> 
     ids=["lora", "full", "iterations", "accumulation"],
 )
 def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
-    task: Path, tuned: Path, tmp_path: Path, options: dict[str, object]
+    task: Path, tuned: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     given = {
         **OPTIONS,
@@ -113,7 +116,7 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
         task,
         program="grpo",
         base=tuned,
-        **given,  # type: ignore[arg-type]  # a mixture of options
+        **given,
     )
     sft_runs.kill_once_saved(killed, process)
     resumed = sft_runs.train(
@@ -134,7 +137,7 @@ def test_a_run_killed_between_checkpoints_resumes_to_bitwise_equal_weights(
 def test_a_stop_waits_for_the_end_of_a_cycle_and_the_resumed_run_ends_equal(
     task: Path, tuned: Path, tmp_path: Path
 ) -> None:
-    given: dict[str, object] = {"num_iterations": 3, "max_steps": 9}
+    given: dict[str, Any] = {"num_iterations": 3, "max_steps": 9}
     whole = grpo(tmp_path / "whole", task, tuned, **given)
     directory = sft_runs.ask_to_stop(tmp_path / "stopped")
     stopped = grpo(directory, task, tuned, status=contract.EXIT_STOPPED, **given)
@@ -155,7 +158,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     assert digests[0] == digests[1] != digests[2]
 
 
-LOSSES: dict[str, dict[str, object]] = {
+LOSSES: dict[str, dict[str, Any]] = {
     "grpo": {},
     "dr_grpo": {"scale_rewards": "none"},
     "dapo": {"epsilon_high": 0.28, "mask_truncated_completions": True},
@@ -245,11 +248,11 @@ def test_a_learned_reward_is_watched_by_a_verifier_on_held_out_prompts(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_sft_then_grpo_beats_sft_alone_over_five_seeds(task: Path, tmp_path: Path) -> None:
-    from statistics import fmean, stdev
-
     gains = []
     for seed in range(5):
+        began = time.monotonic()
         first = sft_runs.train(tmp_path / f"sft{seed}", task, seed=seed)
         then = grpo(
             tmp_path / f"grpo{seed}",
@@ -263,7 +266,8 @@ def test_sft_then_grpo_beats_sft_alone_over_five_seeds(task: Path, tmp_path: Pat
         before = sft_runs.exact_match(tmp_path / f"before{seed}", first.model, task)
         after = sft_runs.exact_match(tmp_path / f"after{seed}", then.model, task)
         gains.append(after - before)
-    mean, error = fmean(gains), stdev(gains) / 5**0.5
-    low = mean - 2.776 * error  # Student's t with four degrees of freedom, 95 %
-    print(f"gain {mean:.3f}, 95% interval from {low:.3f} to {2 * mean - low:.3f}: {gains}")
-    assert low > 0.0
+        took = time.monotonic() - began
+        print(f"seed {seed}: {before:.3f} to {after:.3f} in {took:.0f} s", flush=True)
+    interval = mean_interval(gains)
+    print(f"gain {sum(gains) / 5:+.3f} ({interval.low:+.3f} to {interval.high:+.3f})", flush=True)
+    assert interval.low > 0.0
