@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -91,6 +91,11 @@ class ArtifactStore:
     def read_bytes(self, digest: str) -> bytes:
         """Verified content. Raises NotFound, ArtifactCorrupt."""
         return self._objects.read_bytes(digest)
+
+    def stream(self, digest: str) -> Iterator[bytes]:
+        """A file's content in pieces, checked on the way: the last piece comes only when all were
+        right. Raises NotFound at once, ArtifactCorrupt on the way."""
+        return self._objects.stream(digest)
 
     def has(self, digest: str) -> bool:
         return self._objects.has(digest)

@@ -65,3 +65,10 @@ def maximizes(study: Study) -> bool:
     """Whether higher values are better in this study."""
     objective = study.spec.get("objective")
     return isinstance(objective, Mapping) and objective.get("direction") == "maximize"
+
+
+def count_studies(session: ReadSession) -> dict[StudyState, int]:
+    """How many are in each state; states without any are absent."""
+    query = select(STUDIES.c.state, func.count()).group_by(STUDIES.c.state)
+    rows = session.connection.execute(query)
+    return {StudyState(state): int(count) for state, count in rows}

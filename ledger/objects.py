@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from ledger.digests import sha256_hex
 from ledger.errors import ArtifactCorrupt, InvalidInput, NotFound
@@ -98,6 +98,27 @@ class ObjectStore:
             raise self._missing(digest) from None
         if hasher.hexdigest() != digest:
             raise self._changed(digest)
+
+    def stream(self, digest: str) -> Iterator[bytes]:
+        """The content in pieces, the last of which is given only once all were the right bytes.
+        Raises NotFound at once, ArtifactCorrupt on the way."""
+        try:
+            reader = self.path(digest).open("rb")
+        except FileNotFoundError:
+            raise self._missing(digest) from None
+        return self._pieces(reader, digest)
+
+    def _pieces(self, reader: BinaryIO, digest: str) -> Iterator[bytes]:
+        hasher = hashlib.sha256()
+        with reader:
+            piece = reader.read(BUFFER_BYTES)
+            while piece:
+                hasher.update(piece)
+                following = reader.read(BUFFER_BYTES)
+                if not following and hasher.hexdigest() != digest:
+                    raise self._changed(digest)
+                yield piece
+                piece = following
 
     def _missing(self, digest: str) -> NotFound:
         return NotFound(f"artifact {digest} is not in the store {self.root}")

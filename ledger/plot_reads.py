@@ -39,6 +39,18 @@ _FINISHED: Final = Statement(
     )
     .order_by(TRIALS.c.finish_seq)
 )
+_PROPOSED: Final = Statement(
+    select(TRIALS.c.finish_seq, CANDIDATES.c.proposer)
+    .join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
+    .where(
+        TRIALS.c.study_id == bindparam("study"),
+        TRIALS.c.finish_seq.is_not(None),
+        TRIALS.c.finish_seq > bindparam("after"),
+        TRIALS.c.finish_seq <= bindparam("last"),
+        TRIALS.c.kind == bindparam("kind"),
+    )
+    .order_by(TRIALS.c.finish_seq)
+)
 _STRETCH: Final = 20_000
 
 
@@ -114,17 +126,34 @@ def scores_of(
     return found
 
 
-def proposers_of(session: ReadSession, study_id: str, numbers: Sequence[int]) -> dict[int, str]:
-    """Who proposed each, by trial number."""
-    found: dict[int, str] = {}
-    for chunk in _chunks(numbers):
-        query = (
-            select(TRIALS.c.number, CANDIDATES.c.proposer)
-            .join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
-            .where(TRIALS.c.study_id == study_id, TRIALS.c.number.in_(chunk))
+def extend_arms(
+    session: ReadSession, study_id: str, columns: FinishedColumns, arms: "ArmColumn"
+) -> None:
+    """Add who proposed the trials of `columns` that `arms` does not have yet."""
+    after = columns.finish[len(arms.place) - 1] if arms.place else 0
+    last = columns.finish[-1] if len(columns) else 0
+    while after < last:
+        until = min(last, after + _STRETCH)
+        rows = session.fetch(
+            _PROPOSED,
+            {"study": study_id, "after": after, "last": until, "kind": str(TrialKind.SEARCH)},
         )
-        found.update((number, name) for number, name in session.connection.execute(query))
-    return found
+        arms.place.extend(arms.place_of(proposer) for _finish, proposer in rows)
+        after = until
+
+
+@dataclass(slots=True)
+class ArmColumn:
+    """Who proposed each trial of finished columns."""
+
+    names: list[str] = field(default_factory=list)
+    place: "array[int]" = field(default_factory=lambda: array("H"))
+    """In `names`."""
+
+    def place_of(self, name: str) -> int:
+        if name not in self.names:
+            self.names.append(name)
+        return self.names.index(name)
 
 
 def latest_attempts(

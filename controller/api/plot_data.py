@@ -7,7 +7,13 @@ from typing import Final
 
 from controller.plots.columns import Sample, chosen_places
 from ledger.database import ReadSession
-from ledger.plot_reads import FinishedColumns, extend_finished, params_of
+from ledger.plot_reads import (
+    ArmColumn,
+    FinishedColumns,
+    extend_arms,
+    extend_finished,
+    params_of,
+)
 from ledger.reads import maximizes
 from ledger.records import Study
 
@@ -21,6 +27,7 @@ SAMPLED: Final = 2000
 @dataclass(slots=True)
 class _Kept:
     columns: FinishedColumns = field(default_factory=FinishedColumns)
+    arms: ArmColumn = field(default_factory=ArmColumn)
     sample: Sample | None = None
     sample_length: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -39,6 +46,14 @@ class PlotData:
         with kept.lock:
             extend_finished(session, study.id, kept.columns)
             return kept.columns
+
+    def arms(self, session: ReadSession, study: Study) -> tuple[FinishedColumns, ArmColumn]:
+        """The same, and who proposed each."""
+        kept = self._of(study.id)
+        with kept.lock:
+            extend_finished(session, study.id, kept.columns)
+            extend_arms(session, study.id, kept.columns, kept.arms)
+            return kept.columns, kept.arms
 
     def sample(self, session: ReadSession, study: Study) -> Sample:
         """Some of those with a value, with their parameters."""

@@ -1,5 +1,6 @@
 """Trials as documents: one as a row of a list, one with everything that belongs to it."""
 
+from controller.documents.artifacts import artifact_document
 from controller.documents.times import iso
 from ledger import reads
 from ledger.records import Attempt, Candidate, Evaluation, Json, Trial, Verdict
@@ -60,16 +61,7 @@ def detail_document(detail: reads.TrialDetail) -> dict[str, Json]:
         "patch": detail.candidate.patch,
         "attempts": [attempt_document(attempt) for attempt in detail.attempts],
         "evaluations": [evaluation_document(found) for found in detail.evaluations],
-        "artifacts": [
-            {
-                "role": str(artifact.role),
-                "digest": artifact.digest,
-                "attempt": artifact.attempt_id,
-                "files": artifact.files,
-                "size_bytes": artifact.size_bytes,
-            }
-            for artifact in detail.artifacts
-        ],
+        "artifacts": [artifact_document(artifact) for artifact in detail.artifacts],
         "decision": None
         if decision is None
         else {

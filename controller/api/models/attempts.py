@@ -189,3 +189,20 @@ class LogOut(Out):
     size_bytes: int = Field(description="How long the log is now.")
     text: str
     is_over: bool = Field(description="Nothing will be added: the attempt ended, all is read.")
+
+
+class TreeOut(Out):
+    """A tree that a trial left."""
+
+    model_config = example(
+        {
+            "digest": DIGEST,
+            "listed": [{"path": "weights.bin", "size_bytes": 12, "digest": DIGEST}],
+            "is_listed_whole": True,
+            "is_stored": True,
+        }
+    )
+    digest: str
+    listed: list[FileOut]
+    is_listed_whole: bool
+    is_stored: bool

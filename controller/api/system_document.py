@@ -1,0 +1,77 @@
+"""The machine, its workers and what runs, as a document."""
+
+import shutil
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from controller.documents.times import iso
+from controller.wiring import Service
+from ledger.attempt_reads import leased_studies, live_attempts
+from ledger.database import ReadSession
+from ledger.listing import count_studies
+from ledger.records import Json, Study
+
+
+def system_document(service: Service, session: ReadSession) -> dict[str, Json]:
+    """Everything of it that a reader may know: no path, no address, no secret."""
+    settings = service.settings
+    disk = shutil.disk_usage(settings.home)
+    return {
+        "version": version("arl"),
+        "now": iso(session.now()),
+        "ledger": _ledger(service),
+        "pool": {
+            "host": settings.host,
+            "cpus": settings.cpus,
+            "memory_bytes": settings.memory_bytes,
+            "gpu_ids": list(settings.gpu_ids),
+        },
+        "disk": {
+            "total_bytes": disk.total,
+            "free_bytes": disk.free,
+            "watermark_bytes": settings.disk_watermark_bytes,
+        },
+        "workers": _workers(leased_studies(session), session.now()),
+        "running": [
+            {
+                "study": found.study_id,
+                "host": found.host,
+                "target": found.target,
+                "state": str(found.state),
+                "count": found.count,
+            }
+            for found in live_attempts(session)
+        ],
+        "targets": [
+            {"name": t.name, "is_sandbox": t.is_sandbox, "is_shared": t.is_shared}
+            for t in service.used_targets()
+        ],
+        "studies": {str(state): count for state, count in count_studies(session).items()},
+    }
+
+
+def _ledger(service: Service) -> dict[str, Json]:
+    url = make_url(service.ledger.address)
+    size: Json = None
+    if url.get_backend_name() == "sqlite" and url.database:
+        size = Path(url.database).stat().st_size
+    return {"id": service.ledger.id, "backend": url.get_backend_name(), "size_bytes": size}
+
+
+def _workers(studies: Sequence[Study], now: float) -> list[Json]:
+    by_owner: dict[str, list[Json]] = {}
+    for study in studies:
+        expires = study.lease_expires_at
+        lease: Json = {
+            "study": study.id,
+            "name": study.name,
+            "state": str(study.state),
+            "fence": study.fence,
+            "expires_at": iso(expires),
+            "is_valid": expires is not None and expires > now,
+        }
+        by_owner.setdefault(study.lease_owner or "", []).append(lease)
+    return [{"owner": owner, "leases": leases} for owner, leases in by_owner.items()]
