@@ -23,6 +23,7 @@ BASE_FILE: Final = "base.json"
 """Beside an adapter that a program saved: which base it belongs to."""
 HEADS: Final = ("lm_head", "embed_out", "score")
 """Kept whole on a 4-bit base: a reward model's head is new and trained as it is."""
+ALL_LINEAR: Final = "all-linear"
 _PREFIX: Final = "base_model.model."
 CHUNK_BYTES: Final = 1024 * 1024
 
@@ -36,7 +37,7 @@ class AdapterSettings:
     lora_r: int = at_least(1, default=16)
     lora_alpha: float = above(0.0, default=32.0)
     lora_dropout: float = at_least(0.0, default=0.0)
-    lora_target: str = "all-linear"
+    lora_target: str = ALL_LINEAR
     """`all-linear`, or names of modules with commas between."""
     keep_adapter: bool = False
     """Also save the LoRA adapter alone, below model/adapter."""
@@ -74,13 +75,16 @@ def check_adapter(settings: AdapterSettings, base: Path) -> None:
 def _check_shapes(start: Path, base: Path) -> None:
     """Every pair of LoRA matrices must fit a weight of the base."""
     weights = models.tensor_shapes(base)
+    config = models.read_json(start / CONFIG_FILE)
+    is_turned = bool(config.get("fan_in_fan_out"))  # GPT-2 stores inputs first
     for name, shape in models.tensor_shapes(start).items():
         module, is_a, _ = name.removeprefix(_PREFIX).partition(".lora_A.")
         if not is_a:
             module = module.partition(".lora_B.")[0]
         target = weights.get(f"{module}.weight")
+        side = 1 if is_a else 0
         # A maps the layer's inputs to r numbers, B those to its outputs.
-        if target is None or shape[1 if is_a else 0] != target[1 if is_a else 0]:
+        if target is None or shape[side] != target[1 - side if is_turned else side]:
             found = "none of that name" if target is None else f"one of {target}"
             raise ModelError(
                 f"adapter: {name} {shape} is for another base, which has {found}; mount the base"
@@ -92,7 +96,18 @@ def load_base(settings: AdapterSettings, base: Path, **options: Any) -> Any:
     """The base to train, with the input `adapter` merged into it, in 4 bits for qlora.
 
     `options` go to `models.load_model`.
+
+    Raises:
+        ModelError: it is no model.
+        SettingsError: `lora_target` names no part of it.
     """
+    model = _load(settings, base, **options)
+    if settings.parameterization != "full":
+        _check_targets(settings, model)
+    return model
+
+
+def _load(settings: AdapterSettings, base: Path, **options: Any) -> Any:
     start = _find_start()
     if settings.parameterization != "qlora":
         return _with_start(models.load_model(base, **options), start)
@@ -104,12 +119,33 @@ def load_base(settings: AdapterSettings, base: Path, **options: Any) -> Any:
         return models.load_model(Path(folder), quantization=quantization_config(), **options)
 
 
+def _check_targets(settings: AdapterSettings, model: Any) -> None:
+    paths = [path for path, part in model.named_modules() if hasattr(part, "weight")]
+    for name in _targets(settings):
+        if not any(path == name or path.endswith(f".{name}") for path in paths):
+            known = sorted({path.rpartition(".")[2] for path in paths} - {""})
+            raise SettingsError(
+                f"options.lora_target: the base has no part named {name!r}; write all-linear, or"
+                f" some of {', '.join(part for part in known if not part.isdigit())}"
+            )
+
+
+def _targets(settings: AdapterSettings) -> list[str]:
+    """The modules that are named; none for all of them."""
+    if settings.lora_target == ALL_LINEAR:
+        return []
+    return [name.strip() for name in settings.lora_target.split(",")]
+
+
 def _with_start(model: Any, start: Path | None) -> Any:
     if start is None:
         return model
-    from peft import PeftModel
+    from peft import PeftConfig, PeftModel
 
-    whole = PeftModel.from_pretrained(model, start).merge_and_unload()
+    config = PeftConfig.from_pretrained(start)
+    # Merged, it has no task any more: an adapter of a language model fits its classifier, too.
+    config.task_type = None
+    whole = PeftModel.from_pretrained(model, start, config=config).merge_and_unload()
     whole.requires_grad_(requires_grad=True)  # peft had frozen it
     return whole
 
@@ -143,12 +179,12 @@ def lora_config(settings: AdapterSettings, *, task: str = "CAUSAL_LM") -> Any:
         return None
     from peft import LoraConfig
 
-    names = [name.strip() for name in settings.lora_target.split(",")]
     return LoraConfig(
         r=settings.lora_r,
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
-        target_modules=names[0] if len(names) == 1 else names,
+        # A list even of one name: alone it would be an expression for whole paths.
+        target_modules=_targets(settings) or ALL_LINEAR,
         task_type=task,
         # The head of a reward model is new: it has to be trained as a whole.
         modules_to_save=["score"] if task == "SEQ_CLS" else None,

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+SHOWN_CHARS: Final = 40
+ONE_A_LINE: Final = "one JSON object on each line"
 
 Message: TypeAlias = dict[str, str]
 Shape: TypeAlias = Literal["text", "chat", "messages"]
@@ -35,6 +37,8 @@ def data_files(path: Path) -> list[Path]:
     """
     if path.is_file():
         return [path]
+    if not path.exists():
+        raise DataError(f"{path.name}: there is no such file or directory")
     found = sorted(path.rglob("*.jsonl"))
     if not found:
         raise DataError(f"{path.name}: no .jsonl file in it")
@@ -57,6 +61,18 @@ def read_rows(path: Path) -> Iterator[Row]:
                     count += 1
     if count == 0:
         raise DataError(f"{path.name}: no rows in it")
+
+
+def place_of(path: Path, index: int) -> str:
+    """Where the row of that number stands, counted from 0: `train.jsonl, line 3`.
+
+    Raises:
+        DataError: as `read_rows`.
+    """
+    for number, row in enumerate(read_rows(path)):
+        if number == index:
+            return row.where
+    return path.name
 
 
 def rows_digest(path: Path) -> str:
@@ -105,6 +121,7 @@ def training_example(row: Row) -> tuple[Shape, dict[str, Any]]:
         messages = read_messages(fields["messages"], f"{row.where}: messages")
         if not any(message["role"] == "assistant" for message in messages):
             raise DataError(f"{row.where}: messages has none with role assistant to learn from")
+        check_answered(messages, f"{row.where}: messages")
         return "messages", {"messages": messages}
     for name in ("prompt", "completion"):
         if name not in fields:
@@ -112,15 +129,40 @@ def training_example(row: Row) -> tuple[Shape, dict[str, Any]]:
                 f"{row.where}: {name} is missing; write prompt and completion, or messages"
                 f" (found: {', '.join(sorted(fields)) or 'nothing'})"
             )
+    check_alike(row, ("prompt", "completion"))
     prompt, completion = fields["prompt"], fields["completion"]
     if isinstance(prompt, str) and isinstance(completion, str):
         if not completion:
             raise DataError(f"{row.where}: completion is empty")
         return "text", {"prompt": prompt, "completion": completion}
-    return "chat", {
-        "prompt": read_messages(prompt, f"{row.where}: prompt"),
-        "completion": read_messages(completion, f"{row.where}: completion"),
-    }
+    asked = read_messages(prompt, f"{row.where}: prompt")
+    answer = read_messages(completion, f"{row.where}: completion")
+    check_answered(answer, f"{row.where}: completion")
+    return "chat", {"prompt": asked, "completion": answer}
+
+
+def check_alike(row: Row, names: Sequence[str]) -> None:
+    """Raises DataError: of the fields, which are there, one is neither a text nor a list, or some
+    are texts and others are not."""
+    for name in names:
+        if not isinstance(row.fields[name], str | list):
+            found = json.dumps(row.fields[name])[:SHOWN_CHARS]
+            raise DataError(
+                f"{row.where}: {name} is {found}; expected a text or a list of messages"
+            )
+    texts = [name for name in names if isinstance(row.fields[name], str)]
+    if texts and len(texts) < len(names):
+        other = next(name for name in names if name not in texts)
+        raise DataError(
+            f"{row.where}: {texts[0]} is a text, but {other} a list of messages; write them alike"
+        )
+
+
+def check_answered(messages: Sequence[Message], where: str) -> None:
+    """Raises DataError: the assistant's last message says nothing."""
+    last = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=None)
+    if last is not None and not messages[last]["content"]:
+        raise DataError(f"{where}[{last}].content is empty; there is nothing to learn from it")
 
 
 def as_chat(example: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,26 +191,48 @@ def _json_object(line: bytes, where: str) -> Mapping[str, Any]:
     except UnicodeDecodeError:
         raise DataError(f"{where}: not UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON: {error}") from None
+        raise DataError(f"{where}: not JSON: {error}; write {ONE_A_LINE}") from None
     if not isinstance(value, dict):
-        raise DataError(f"{where}: expected a JSON object, not {type(value).__name__}")
+        raise DataError(
+            f"{where}: expected a JSON object, not {type(value).__name__}; write {ONE_A_LINE}"
+        )
+    if rb"\ud" in line.lower():
+        _check_characters(value, where)
     return value
+
+
+def _check_characters(value: object, where: str) -> None:
+    """JSON can spell half of a character, which is in no text that a tokenizer reads."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.start + 1].encode("unicode_escape").decode()
+        raise DataError(f"{where}: {half} is half of a character; write the whole one") from None
 
 
 def read_messages(value: object, where: str) -> list[Message]:
     """A checked list of messages. Raises DataError, naming `where`."""
     if not isinstance(value, list) or not value:
-        raise DataError(f"{where}: expected a text or a list of messages, all of the same kind")
+        raise DataError(f"{where}: expected a text or a list of messages, at least one")
     messages = []
     for index, message in enumerate(value):
         if not isinstance(message, dict):
             raise DataError(f"{where}[{index}]: expected an object with role and content")
         role, content = message.get("role"), message.get("content")
+        if "role" not in message:
+            raise DataError(
+                f"{where}[{index}]: role is missing; write role and content"
+                f" (found: {', '.join(sorted(message)) or 'nothing'})"
+            )
         if role not in ROLES:
             raise DataError(
                 f"{where}[{index}].role: {role!r} is not one of {', '.join(sorted(ROLES))}"
             )
         if not isinstance(content, str):
             raise DataError(f"{where}[{index}].content: expected a text")
+        if message.get("tool_calls"):
+            raise DataError(
+                f"{where}[{index}].tool_calls: only content is learned from; write calls as text"
+            )
         messages.append({"role": role, "content": content})
     return messages

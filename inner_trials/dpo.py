@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from inner_trials import adapters, models, pairs, pins, reporting, seeding, sharding, training
+from inner_trials import (
+    adapters,
+    models,
+    pairs,
+    pins,
+    reporting,
+    seeding,
+    sharding,
+    training,
+    unfit_rows,
+)
 from inner_trials.settings import SettingsError, above, at_least, read_settings
 
 LossType: TypeAlias = Literal[
@@ -82,16 +92,20 @@ class Job:
     rows: list[dict[str, Any]]
     heldout: list[dict[str, Any]]
     seed: int
+    source: Path | None = None
+    """Where `rows` were read; None: they were made."""
 
 
 def prepare(document: Mapping[str, Any]) -> Job:
     """Raises training.BAD_INPUT."""
     settings = read_settings(Settings, document)
     check_settings(settings)
-    shape, rows = pairs.read_pairs(reporting.input_path("train"))
+    source = reporting.input_path("train")
+    shape, rows = pairs.read_pairs(source)
     heldout = pairs.read_heldout(training.find_input("heldout"), shape)
     base = training.checked_base(settings)
-    return Job(settings, base, _reference(settings, base), shape, rows, heldout, reporting.seed())
+    reference = _reference(settings, base)
+    return Job(settings, base, reference, shape, rows, heldout, reporting.seed(), source)
 
 
 def check_settings(settings: Settings) -> None:
@@ -166,23 +180,25 @@ def build_trainer(job: Job) -> Any:
     arguments = training.trl_arguments(settings, job.seed, max_length=max_length)
     if heldout:
         arguments |= training.evaluation_arguments(settings)
-    trainer = DPOTrainer(
-        adapters.load_base(settings, job.base),
-        _reference_model(job),
-        DPOConfig(
-            **arguments,
-            **_losses(settings),
-            beta=settings.beta,
-            label_smoothing=settings.label_smoothing,
-            f_divergence_type=settings.f_divergence,
-            precompute_ref_log_probs=settings.reference == "precomputed",
-        ),
-        train_dataset=Dataset.from_list(rows),
-        eval_dataset=Dataset.from_list(heldout) if heldout else None,
-        processing_class=tokenizer,
-        peft_config=adapters.lora_config(settings),
-    )
-    training.check_left_out(len(rows), len(trainer.train_dataset), settings, max_length)
+    given = (rows, job.source), (heldout, training.find_input("heldout"))
+    with unfit_rows.naming(tokenizer, *given):
+        trainer = DPOTrainer(
+            adapters.load_base(settings, job.base),
+            _reference_model(job),
+            DPOConfig(
+                **arguments,
+                **_losses(settings),
+                beta=settings.beta,
+                label_smoothing=settings.label_smoothing,
+                f_divergence_type=settings.f_divergence,
+                precompute_ref_log_probs=settings.reference == "precomputed",
+            ),
+            train_dataset=Dataset.from_list(rows),
+            eval_dataset=Dataset.from_list(heldout) if heldout else None,
+            processing_class=tokenizer,
+            peft_config=adapters.lora_config(settings),
+        )
+    unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
     return trainer
 
 

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from inner_trials import failures
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MAX_HEADER_BYTES: Final = 100 * 1024 * 1024
+SHOWN: Final = 3
+SAID_CHARS: Final = 300
+"""Of what a library said, which may be pages long."""
 
 
 class ModelError(ValueError):
@@ -31,10 +36,10 @@ def check_model(directory: Path) -> ModelSummary:
     Raises:
         ModelError: no config, code of its own, or weights that are not safetensors.
     """
-    config = _read_config(directory / "config.json")
+    config = read_json(directory / "config.json")
     for name in ("config.json", "tokenizer_config.json"):
         path = directory / name
-        if path.exists() and "auto_map" in _read_config(path):
+        if path.exists() and "auto_map" in read_json(path):
             raise ModelError(
                 f"{directory.name}/{name}: auto_map asks to run code that comes with the model,"
                 " which ARL never does; use an architecture that transformers has"
@@ -57,7 +62,7 @@ def check_model(directory: Path) -> ModelSummary:
 
 def context_tokens(directory: Path) -> int | None:
     """How many positions a model has; None where its config does not say."""
-    value = _read_config(directory / "config.json").get("max_position_embeddings")
+    value = read_json(directory / "config.json").get("max_position_embeddings")
     return value if isinstance(value, int) and value > 1 else None
 
 
@@ -67,7 +72,7 @@ def check_padding(directory: Path) -> None:
     Raises:
         ModelError: the tokenizer names no padding token, or the end token is it.
     """
-    settings = _read_config(directory / "tokenizer_config.json")
+    settings = read_json(directory / "tokenizer_config.json")
     pad, end = (_content(settings.get(name)) for name in ("pad_token", "eos_token"))
     if pad is None or pad == end:
         raise ModelError(
@@ -89,8 +94,8 @@ def load_tokenizer(directory: Path) -> "PreTrainedTokenizerBase":
         tokenizer = AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{directory.name}: its tokenizer cannot be read: {error}") from error
+    except Exception as error:  # broken files raise anything, from KeyError to tokenizers' own
+        raise _unreadable(directory, "tokenizer", error) from error
     if tokenizer.eos_token is None:
         raise ModelError(f"{directory.name}: its tokenizer names no eos_token")
     if tokenizer.pad_token is None:
@@ -121,22 +126,45 @@ def load_model(
     check_model(directory)
     placed = {} if quantization is None else {"device_map": _device_map()}
     labels = {"num_labels": 1} if auto_class == "AutoModelForSequenceClassification" else {}
-    model, report = getattr(transformers, auto_class).from_pretrained(
-        directory,
-        local_files_only=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-        dtype=dtype,
-        quantization_config=quantization,
-        output_loading_info=True,
-        **placed,
-        **labels,
-    )
+    try:
+        model, report = getattr(transformers, auto_class).from_pretrained(
+            directory,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=dtype,
+            quantization_config=quantization,
+            output_loading_info=True,
+            # Else the error names none of them; they are refused below.
+            ignore_mismatched_sizes=True,
+            **placed,
+            **labels,
+        )
+    except Exception as error:
+        if failures.typed(error) is not None:
+            raise
+        raise _unreadable(directory, "model", error) from error
     missing = {*report["missing_keys"]} - {*new_weights}
-    wrong = sorted({*missing, *(str(k) for k in report["mismatched_keys"])})
+    wrong = sorted({*missing, *(_mismatch(key) for key in report["mismatched_keys"])})
     if wrong:
-        raise ModelError(f"{directory.name}: weights missing or of another shape: {wrong[:3]}")
+        raise ModelError(
+            f"{directory.name}: weights missing or of another shape than config.json says:"
+            f" {', '.join(wrong[:SHOWN])}{' …' if len(wrong) > SHOWN else ''}"
+        )
     return model
+
+
+def _mismatch(key: Any) -> str:
+    """transformers gives the name, or it with the shapes found and wanted."""
+    if isinstance(key, str):
+        return key
+    name, found, wanted = key
+    return f"{name} {tuple(found)} for {tuple(wanted)}"
+
+
+def _unreadable(directory: Path, what: str, error: Exception) -> ModelError:
+    said = " ".join(str(error).split())[:SAID_CHARS] or type(error).__name__
+    return ModelError(f"{directory.name}: its {what} cannot be read: {said}")
 
 
 def _device_map() -> dict[str, Any]:
@@ -149,7 +177,12 @@ def _content(token: Any) -> str | None:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _read_config(path: Path) -> Mapping[str, Any]:
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A JSON object in a model's directory.
+
+    Raises:
+        ModelError: there is none.
+    """
     where = f"{path.parent.name}/{path.name}"
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from inner_trials import distributed, health, pins, reporting, rewards, training
+from inner_trials import distributed, health, pins, reporting, rewards, training, unfit_rows
 from inner_trials.contract import ROLLOUTS_DIR
 from inner_trials.data import DataError
 from inner_trials.environments.protocol import Environment
@@ -150,7 +150,7 @@ def encode(
     """The prompts as TRL takes them, and their tokens as it will write them.
 
     Raises:
-        DataError: they are messages, and the base has no template to write them with.
+        DataError: they are messages, and the base has no template that writes them.
     """
     has_template = tokenizer.chat_template is not None
     if job.shape == "chat" and not has_template:
@@ -163,12 +163,10 @@ def encode(
         for p in prompts
     ]
     encoded = [
-        tokenizer.apply_chat_template(
-            messages, tokenize=True, add_generation_prompt=True, return_dict=False
-        )
-        for messages in asked
+        unfit_rows.prompt_tokens(tokenizer, messages, prompt.where)
+        for prompt, messages in zip(prompts, asked, strict=True)
     ]
-    return asked, [list(ids) for ids in encoded]
+    return asked, encoded
 
 
 def fitting(job: Job[S], name: str, encoded: Sequence[Sequence[int]]) -> list[int]:
@@ -182,12 +180,13 @@ def fitting(job: Job[S], name: str, encoded: Sequence[Sequence[int]]) -> list[in
     kept = [index for index, ids in enumerate(encoded) if len(ids) <= room]
     if len(kept) == len(encoded):
         return kept
-    longest = max(map(len, encoded))
+    longest = max(range(len(encoded)), key=lambda index: len(encoded[index]))
+    rows = job.heldout if name == "heldout" else job.prompts
     text = (
-        f"{name}: {len(encoded) - len(kept)} of {len(encoded)} prompts have more than {room}"
-        f" tokens (the longest {longest}), so that max_completion_length"
-        f" {settings.max_completion_length} does not fit behind them in max_length"
-        f" {settings.max_length} and the base's context"
+        f"{name}: {len(encoded) - len(kept)} of {len(encoded)} prompts have more than"
+        f" {max(room, 0)} tokens (the longest, {rows[longest].where}, {len(encoded[longest])}), so"
+        f" that max_completion_length {settings.max_completion_length} does not fit behind them in"
+        f" max_length {settings.max_length} and the base's context"
     )
     if not kept or settings.too_long == "refuse":
         raise DataError(f"{text}; lower it, shorten them, or write too_long: drop")

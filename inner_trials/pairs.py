@@ -13,6 +13,8 @@ from inner_trials.data import DataError, Row
 
 Shape: TypeAlias = Literal["text", "chat"]
 SIDES: Final = ("chosen", "rejected")
+LARGEST_MARGIN: Final = 1e30
+"""What float32 holds, and neither infinity nor NaN is."""
 
 
 def read_pairs(path: Path) -> tuple[Shape, list[dict[str, Any]]]:
@@ -66,6 +68,8 @@ def training_pair(row: Row) -> tuple[Shape, dict[str, Any]]:
                 f"{row.where}: {name} is missing; write prompt, chosen and rejected"
                 f" (found: {', '.join(sorted(fields)) or 'nothing'})"
             )
+    named = [name for name in ("prompt", *SIDES) if fields.get(name) is not None or name in SIDES]
+    data.check_alike(row, named)
     prompt, chosen, rejected = fields.get("prompt"), fields["chosen"], fields["rejected"]
     shape: Shape = "chat"
     if isinstance(chosen, str) and isinstance(rejected, str):
@@ -105,7 +109,9 @@ def in_template(
 
 def _text_pair(row: Row, prompt: object, chosen: str, rejected: str) -> dict[str, Any]:
     if not isinstance(prompt, str):
-        raise DataError(f"{row.where}: prompt must be a text, as chosen and rejected are")
+        raise DataError(
+            f"{row.where}: prompt is missing; it must be a text, as chosen and rejected"
+        )
     for name, side in zip(SIDES, (chosen, rejected), strict=True):
         if not side:
             raise DataError(f"{row.where}: {name} is empty")
@@ -141,8 +147,9 @@ def _chat_pair(row: Row, prompt: object, chosen: object, rejected: object) -> di
 
 def _margin(row: Row) -> float:
     margin = row.fields["margin"]
-    if isinstance(margin, bool) or not isinstance(margin, int | float):
-        raise DataError(f"{row.where}: margin must be a number, not {margin!r}")
+    is_number = isinstance(margin, int | float) and not isinstance(margin, bool)
+    if not is_number or not -LARGEST_MARGIN <= margin <= LARGEST_MARGIN:
+        raise DataError(f"{row.where}: margin must be a finite number, not {margin!r}")
     return float(margin)
 
 

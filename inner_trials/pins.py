@@ -37,9 +37,18 @@ def read_pins(directory: Path) -> Pins:
         rules = _json(path)
         document["rules"] = {k: v for k, v in rules.items() if k not in _NO_MEANING}
     else:
-        for file in sorted(directory.glob("*")):
-            if file.suffix == ".model" or file.name in ("vocab.json", "merges.txt", "vocab.txt"):
-                document[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+        older = [
+            file
+            for file in sorted(directory.glob("*"))
+            if file.suffix == ".model" or file.name in ("vocab.json", "merges.txt", "vocab.txt")
+        ]
+        if not older:
+            # transformers would make an empty one, without a word.
+            raise ModelError(
+                f"{directory.name}/tokenizer.json: no such file; save the tokenizer beside the"
+                " model with save_pretrained"
+            )
+        document |= {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in older}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     template = _template(directory, settings)
     return {
@@ -77,6 +86,46 @@ def verify_pins(directory: Path, *, tokenizer: str = "", chat_template: str = ""
     return found
 
 
+def check_vocabulary(directory: Path) -> None:
+    """The tokenizer must name an end token, and the model must have a row for every ordinary
+    token and for the end. (Added tokens that no row of data holds may lie beyond.)
+
+    Raises:
+        ModelError: it does not.
+    """
+    settings = _json(directory / "tokenizer_config.json")
+    end = _token(settings.get("eos_token"))
+    if end is None:
+        raise ModelError(
+            f"{directory.name}/tokenizer_config.json: eos_token is missing; name the token that"
+            " ends an answer"
+        )
+    path, rows = directory / "tokenizer.json", _embedded_tokens(directory)
+    if rows is None or not path.is_file():
+        return
+    rules = _json(path)
+    try:
+        vocabulary = rules["model"]["vocab"]
+        ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
+        added = {token["content"]: token["id"] for token in rules.get("added_tokens") or []}
+        largest = max([*ids, added.get(end, 0)], default=0)
+    except (KeyError, TypeError, AttributeError):
+        raise ModelError(f"{directory.name}/tokenizer.json: is not a tokenizer's file") from None
+    if largest >= rows:
+        raise ModelError(
+            f"{directory.name}: its tokenizer has tokens up to number {largest}, but the model"
+            f" knows {rows} (vocab_size in config.json); put the model's own tokenizer beside it"
+        )
+
+
+def _embedded_tokens(directory: Path) -> int | None:
+    """How many tokens the model knows; None where its config does not say."""
+    config = _json(directory / "config.json")
+    inner = config.get("text_config")
+    value = config.get("vocab_size", inner.get("vocab_size") if isinstance(inner, dict) else None)
+    return value if isinstance(value, int) else None
+
+
 def write_pins(directory: Path) -> Pins:
     """Record the digests of a model just saved beside it."""
     found = read_pins(directory)
@@ -110,6 +159,11 @@ def _token(token: Any) -> str | None:
 def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path.parent.name}/{path.name}: no such file; save the tokenizer beside the model"
+            " with save_pretrained"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path.parent.name}/{path.name}: cannot be read: {error}") from None
     if not isinstance(value, dict):

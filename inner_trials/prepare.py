@@ -85,6 +85,7 @@ def inspect(settings: Settings, inputs: Mapping[str, Path]) -> dict[str, object]
                 tokenizer=settings.tokenizer_sha256,
                 chat_template=settings.chat_template_sha256,
             )
+            pins.check_vocabulary(inputs["base"])
     uninspected: dict[str, str] = {}
     splits = read_splits(settings, inputs, uninspected)
     names = sorted(n for n in inputs if n not in NOT_DATA and not n.startswith(SPLIT_PREFIX))

@@ -22,6 +22,7 @@ from inner_trials import (
     seeding,
     sharding,
     training,
+    unfit_rows,
 )
 from inner_trials.settings import SettingsError, above, at_least, read_settings
 
@@ -59,6 +60,8 @@ class Job:
     rows: list[dict[str, Any]]
     heldout: list[dict[str, Any]]
     seed: int
+    source: Path | None = None
+    """Where `rows` were read; None: they were made."""
 
 
 def prepare(document: Mapping[str, Any]) -> Job:
@@ -68,11 +71,12 @@ def prepare(document: Mapping[str, Any]) -> Job:
         raise SettingsError(
             "program.data.fixed: a reward model has no likelihoods to keep; mount heldout instead"
         )
-    shape, rows = pairs.read_pairs(reporting.input_path("train"))
+    source = reporting.input_path("train")
+    shape, rows = pairs.read_pairs(source)
     heldout = pairs.read_heldout(training.find_input("heldout"), shape)
     base = training.checked_base(settings)
     models.check_padding(base)
-    return Job(settings, base, shape, rows, heldout, reporting.seed())
+    return Job(settings, base, shape, rows, heldout, reporting.seed(), source)
 
 
 def train(job: Job) -> bool:
@@ -114,20 +118,22 @@ def build_trainer(job: Job) -> Any:
     arguments = training.trl_arguments(settings, job.seed, max_length=max_length)
     if heldout:
         arguments |= training.evaluation_arguments(settings)
-    trainer = RewardTrainer(
-        load_classifier(settings, job.base),
-        RewardConfig(
-            **arguments,
-            center_rewards_coefficient=settings.center_rewards or None,
-            disable_dropout=not settings.dropout,
-        ),
-        train_dataset=Dataset.from_list(rows),
-        eval_dataset=Dataset.from_list(heldout) if heldout else None,
-        processing_class=tokenizer,
-        peft_config=adapters.lora_config(settings, task="SEQ_CLS"),
-    )
+    given = (rows, job.source), (heldout, training.find_input("heldout"))
+    with unfit_rows.naming(tokenizer, *given):
+        trainer = RewardTrainer(
+            load_classifier(settings, job.base),
+            RewardConfig(
+                **arguments,
+                center_rewards_coefficient=settings.center_rewards or None,
+                disable_dropout=not settings.dropout,
+            ),
+            train_dataset=Dataset.from_list(rows),
+            eval_dataset=Dataset.from_list(heldout) if heldout else None,
+            processing_class=tokenizer,
+            peft_config=adapters.lora_config(settings, task="SEQ_CLS"),
+        )
     adapters.restore_head(trainer.model, settings)
-    training.check_left_out(len(rows), len(trainer.train_dataset), settings, max_length)
+    unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
     return trainer
 
 

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from inner_trials import adapters, data, models, reporting, seeding, sharding, training
+from inner_trials import (
+    adapters,
+    data,
+    models,
+    reporting,
+    seeding,
+    sharding,
+    training,
+    unfit_rows,
+)
 from inner_trials.settings import read_settings
 
 
@@ -35,18 +44,22 @@ class Job:
     heldout: list[dict[str, Any]]
     """Of the same shape; empty where the study has none."""
     seed: int
+    source: Path | None = None
+    """Where `rows` were read; None: they were made."""
 
 
 def prepare(document: Mapping[str, Any]) -> Job:
     """Raises training.BAD_INPUT."""
     settings = read_settings(Settings, document)
-    shape, rows = data.read_examples(reporting.input_path("train"))
+    source = reporting.input_path("train")
+    shape, rows = data.read_examples(source)
     heldout: list[dict[str, Any]] = []
     if (path := training.find_input("heldout")) is not None:
         other, heldout = data.read_examples(path)
         if other != shape:
             raise data.DataError(f"heldout: has the shape {other}, but train {shape}")
-    return Job(settings, training.checked_base(settings), shape, rows, heldout, reporting.seed())
+    base = training.checked_base(settings)
+    return Job(settings, base, shape, rows, heldout, reporting.seed(), source)
 
 
 def train(job: Job) -> bool:
@@ -71,27 +84,30 @@ def build_trainer(job: Job) -> Any:
     has_template = tokenizer.chat_template is not None
     rows, by_turns = training_rows(job.shape, job.rows, settings, has_template=has_template)
     heldout, _ = training_rows(job.shape, job.heldout, settings, has_template=has_template)
+    if by_turns:
+        _check_turns(tokenizer, rows, job.source)
     max_length = training.row_tokens(settings, job.base)
     arguments = training.trl_arguments(settings, job.seed, max_length=max_length)
     if heldout:
         arguments |= training.evaluation_arguments(settings)
-    trainer = SFTTrainer(
-        adapters.load_base(settings, job.base),
-        SFTConfig(
-            **arguments,
-            packing=settings.packing,
-            completion_only_loss=settings.loss_on == "completion" and not by_turns,
-            assistant_only_loss=by_turns,
-        ),
-        train_dataset=Dataset.from_list(rows),
-        eval_dataset=Dataset.from_list(heldout) if heldout else None,
-        processing_class=tokenizer,
-        peft_config=adapters.lora_config(settings),
-    )
-    kept = len(trainer.train_dataset)
+    given = (rows, job.source), (heldout, training.find_input("heldout"))
+    with unfit_rows.naming(tokenizer, *given):
+        trainer = SFTTrainer(
+            adapters.load_base(settings, job.base),
+            SFTConfig(
+                **arguments,
+                packing=settings.packing,
+                completion_only_loss=settings.loss_on == "completion" and not by_turns,
+                assistant_only_loss=by_turns,
+            ),
+            train_dataset=Dataset.from_list(rows),
+            eval_dataset=Dataset.from_list(heldout) if heldout else None,
+            processing_class=tokenizer,
+            peft_config=adapters.lora_config(settings),
+        )
     # A packed row is several of ours, so only whether there is any can be said.
-    given = len(rows) if not settings.packing else max(kept, 1)
-    training.check_left_out(given, kept, settings, max_length)
+    if not settings.packing or len(trainer.train_dataset) == 0:
+        unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
     return trainer
 
 
@@ -111,6 +127,22 @@ def training_rows(
         # mark the assistant's, or TRL must know it.
         return (whole, False) if len(whole) == len(examples) else (examples, True)
     return examples, False
+
+
+def _check_turns(tokenizer: Any, rows: list[dict[str, Any]], source: Path | None) -> None:
+    """Raises DataError: only a template that says which words are the assistant's can do it."""
+    from trl.chat_template_utils import get_training_chat_template
+
+    try:
+        get_training_chat_template(tokenizer)
+    except ValueError:
+        several = next(i for i, row in enumerate(rows) if data.split_last_turn(row) is None)
+        raise data.DataError(
+            f"{unfit_rows.place(source, several)}: messages has more answers than its last, but"
+            " the base's chat template does not mark the assistant's words: put them between"
+            " {% generation %} and {% endgeneration %} in chat_template.jinja, write a row for"
+            " each answer, or write loss_on: all"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -141,6 +141,7 @@ def checked_base(settings: TrainingSettings) -> Path:
         tokenizer=settings.tokenizer_sha256,
         chat_template=settings.chat_template_sha256,
     )
+    pins.check_vocabulary(base)
     adapters.check_adapter(settings, base)
     return base
 
@@ -157,25 +158,6 @@ def row_tokens(settings: TrainingSettings, base: Path) -> int:
     """How long a row may be: what the study says, or all that the base has positions for."""
     positions = models.context_tokens(base)
     return settings.max_length if positions is None else min(settings.max_length, positions)
-
-
-def check_left_out(given: int, kept: int, settings: TrainingSettings, max_length: int) -> None:
-    """Rows of `train` that TRL leaves out because too little of them fits are refused, or
-    counted.
-
-    Raises:
-        DataError: there are some and the study does not say `too_long: drop`, or none is left.
-    """
-    if kept == given:
-        return
-    text = (
-        f"train: with max_length {max_length} {given - kept} of {given} rows have nothing left to"
-        " learn from (their prompt alone is as long, or the base has no more positions)"
-    )
-    if kept == 0 or settings.too_long == "refuse":
-        raise data.DataError(f"{text}; shorten them, raise max_length, or write too_long: drop")
-    print(text, flush=True)
-    reporting.report(0, {"data/rows_left_out": given - kept})
 
 
 def add_guards(trainer: Any, settings: TrainingSettings, base: Path) -> None:
@@ -249,7 +231,11 @@ def evaluation_arguments(settings: TrainingSettings) -> dict[str, Any]:
 
 def fit(trainer: Any, events: "TrialEvents") -> None:
     """Train from the base, or on from this trial's latest checkpoint, whichever number of
-    processes wrote it."""
+    processes wrote it.
+
+    Raises:
+        DataError: there are too few rows for a single update.
+    """
     from transformers import PrinterCallback
 
     trainer.remove_callback(PrinterCallback)
@@ -262,6 +248,14 @@ def fit(trainer: Any, events: "TrialEvents") -> None:
         resume = None
     distributed.require(trainer, resume)
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
+    done, wanted = trainer.state.global_step, trainer.args.max_steps
+    if done < wanted and not events.is_stopped:
+        # The trainer takes no incomplete batch, and ends without a word when there is no other.
+        raise data.DataError(
+            f"train: {done} of {wanted} updates were made: its {len(trainer.train_dataset)} rows"
+            " are too few for one batch; add rows, or lower per_device_train_batch_size,"
+            " gradient_accumulation_steps or steps_per_generation"
+        )
 
 
 def save(

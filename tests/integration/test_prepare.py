@@ -112,16 +112,14 @@ def test_a_malformed_row_is_refused_for_sft_and_left_alone_for_other_programs(
     tmp_path: Path, inputs: dict[str, Path]
 ) -> None:
     add_line(inputs["train"] / "train.jsonl", "[1, 2]")
-    refused = prepare(tmp_path, inputs, program="sft")
-    assert refused == {
-        "ok": False,
-        "error": "train.jsonl, line 2001: expected a JSON object, not list",
-    }
+    reason = (
+        "train.jsonl, line 2001: expected a JSON object, not list; write one JSON object on each"
+        " line"
+    )
+    assert prepare(tmp_path, inputs, program="sft") == {"ok": False, "error": reason}
     report = prepare(tmp_path, inputs, program="command")
     assert report["ok"] is True
-    assert report["uninspected"] == {
-        "train": "train.jsonl, line 2001: expected a JSON object, not list"
-    }
+    assert report["uninspected"] == {"train": reason}
 
 
 def test_a_base_without_safetensors_is_refused(tmp_path: Path, inputs: dict[str, Path]) -> None:

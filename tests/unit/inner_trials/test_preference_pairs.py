@@ -1,6 +1,7 @@
 """Preference pairs and prompts: what is read, and how what cannot be trained on is named."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,18 @@ def test_what_two_conversations_begin_with_is_their_prompt(tmp_path: Path) -> No
         ({"chosen": [USER, RIGHT], "rejected": [USER, RIGHT]}, "chosen and rejected are equal"),
         ({"prompt": [USER], "chosen": [RIGHT], "rejected": [RIGHT]}, "are equal"),
         ({"prompt": "a", "chosen": "", "rejected": "b"}, "chosen is empty"),
-        ({"prompt": 3, "chosen": "b", "rejected": "c"}, "prompt must be a text"),
+        ({"prompt": 3, "chosen": "b", "rejected": "c"}, "prompt is 3; expected a text"),
+        ({"chosen": "b", "rejected": "c"}, "prompt is missing; it must be a text"),
+        ({"prompt": "a", "chosen": "b", "rejected": None}, "rejected is null; expected a text"),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "margin": math.nan}, "a finite number"),
         ({"chosen": [RIGHT], "rejected": [WRONG]}, "must begin with the same messages"),
         ({"chosen": [USER, RIGHT], "rejected": [USER]}, "must begin with the same messages"),
-        ({"prompt": [USER], "chosen": "b", "rejected": [WRONG]}, "chosen: expected"),
-        ({"prompt": "a", "chosen": "b", "rejected": "c", "margin": "1"}, "margin must be a num"),
-        ({"prompt": "a", "chosen": "b", "rejected": "c", "margin": True}, "margin must be a num"),
+        (
+            {"prompt": [USER], "chosen": "b", "rejected": [WRONG]},
+            "chosen is a text, but prompt a list",
+        ),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "margin": "1"}, "margin must be a fin"),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "margin": True}, "margin must be a fin"),
     ],
 )
 def test_a_row_that_is_no_pair_is_named_with_the_reason(

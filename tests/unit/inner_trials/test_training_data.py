@@ -47,12 +47,30 @@ def test_blank_lines_are_skipped_but_counted(tmp_path: Path) -> None:
         ({"prompt": "a"}, "completion is missing"),
         ({"text": "a"}, r"prompt is missing.*\(found: text\)"),
         ({"prompt": "a", "completion": ""}, "completion is empty"),
-        ({"prompt": "a", "completion": 4}, "prompt: expected a text or a list of messages"),
+        ({"prompt": "a", "completion": 4}, "completion is 4; expected a text or a list of mess"),
+        ({"prompt": "a", "completion": None}, "completion is null; expected a text"),
+        (
+            {"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]},
+            "prompt is a text, but completion a list of messages; write them alike",
+        ),
         ({"prompt": [], "completion": []}, "prompt: expected a text or a list of messages"),
         ({"messages": [{"role": "user", "content": "a"}]}, "none with role assistant"),
         ({"messages": [{"role": "bot", "content": "a"}]}, r"messages\[0\].role: 'bot'"),
         ({"messages": [{"role": "user"}]}, r"messages\[0\].content: expected a text"),
         ({"messages": ["hello"]}, r"messages\[0\]: expected an object"),
+        (
+            {"messages": [{"from": "gpt", "value": "a"}]},
+            r"messages\[0\]: role is missing; write role and content \(found: from, value\)",
+        ),
+        (
+            {"messages": [*CHAT["prompt"], {"role": "assistant", "content": ""}]},
+            r"messages\[1\].content is empty; there is nothing to learn from it",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"id": 1}]}]},
+            r"messages\[0\].tool_calls: only content is learned from",
+        ),
+        ('{"prompt": "\\ud800", "completion": "b"}', r"\\ud800 is half of a character"),
         (CHAT, "shape chat, those before it text"),
     ],
 )
