@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.group_runs import PYTHON, ROOT, Group, GroupRun, Outcome
 from scripts.needs import (
     missing_bubblewrap,
+    missing_deepspeed,
     missing_docker,
     missing_egress,
     missing_postgresql,
@@ -35,7 +36,7 @@ MOST_LANES = 2
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
 TOOLS = ("--explicit-package-bases", "--exclude", "benchmarks/peers/", "scripts", "benchmarks")
-SERVICES = ("vllm", "docker", "ray", "train", "postgres", "egress", "bubblewrap")
+SERVICES = ("vllm", "deepspeed", "docker", "ray", "train", "postgres", "egress", "bubblewrap")
 """Each is a marker with a group of its own; a test that has several runs in the first one's."""
 HEAVY = " and ".join(f"not {name}" for name in SERVICES)
 ENGINE = str(ROOT / "scripts" / "docker_engine.sh")
@@ -73,6 +74,7 @@ GROUPS = (
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=600),
     replace(served("vllm", 1800, missing_vllm), is_extra=True),
+    replace(served("deepspeed", 600, missing_deepspeed), is_extra=True),
     served("train", 240, missing_training),
     served("bubblewrap", 300, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),

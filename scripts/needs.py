@@ -54,7 +54,15 @@ def missing_egress() -> str:
 
 
 def missing_vllm() -> str:
-    place = Path(os.environ.get("ARL_VLLM") or Path(__file__).resolve().parent.parent / ".vllm")
-    if (place / "bin" / "python").exists():
-        return ""
-    return f"no vLLM in {place}: scripts/vllm_cpu.sh installs it (3.5 GB)"
+    return _missing_beside("ARL_VLLM", ".vllm", "vLLM", "scripts/vllm_cpu.sh installs it (3.5 GB)")
+
+
+def missing_deepspeed() -> str:
+    how = "scripts/deepspeed_cpu.sh installs it (50 MB)"
+    return _missing_beside("ARL_DEEPSPEED", ".deepspeed", "DeepSpeed", how)
+
+
+def _missing_beside(variable: str, usual: str, what: str, how: str) -> str:
+    """For what is in an environment of its own."""
+    place = Path(os.environ.get(variable) or Path(__file__).resolve().parent.parent / usual)
+    return "" if (place / "bin" / "python").exists() else f"no {what} in {place}: {how}"

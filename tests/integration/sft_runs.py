@@ -57,11 +57,12 @@ def start(
     data: Mapping[str, Path] | None = None,
     resume: Path | None = None,
     packages: Path | None = None,
+    python: Path | None = None,
     **options: object,
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
     """Start one attempt of a training program in a directory of its own; `data` are its inputs
     beside the base (the demo's training rows by default), `packages` a directory of libraries
-    that this interpreter lacks."""
+    that the interpreter lacks, which is this one unless `python` names another."""
     workspace = directory / "workspace"
     workspace.mkdir(parents=True)
     (directory / "output").mkdir()
@@ -89,7 +90,7 @@ def start(
         "ARL_STOP": str(directory / "stop"),
     }
     return Trial(directory), subprocess.Popen(
-        [sys.executable, "-P", "-m", f"inner_trials.{program}"],
+        [str(python or sys.executable), "-P", "-m", f"inner_trials.{program}"],
         cwd=workspace,
         env=environment,
         stdout=subprocess.PIPE,
