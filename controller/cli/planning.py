@@ -7,21 +7,21 @@ from typing import Annotated
 import typer
 
 from controller.cli.output import OK, console, print_json, table
-from controller.cli.plan_system import Rates, System, print_system, system_document, system_of
+from controller.cli.plan_system import print_system
 from controller.cli.text import duration, number, plain
 from controller.decisions.pricing import (
-    ProfilePrice,
     Range,
     StudyPrice,
     check_price,
     price_study,
 )
 from controller.decisions.profiles import ERROR_RATES, ErrorRates
+from controller.documents.plan_system import Rates, system_of
+from controller.documents.plans import plan_document
 from controller.spec.loading import json_schema, load_study
 from controller.spec.quantities import parse_duration_s
 from controller.spec.study import StudySpec
 from ledger.errors import InvalidInput
-from ledger.records import Json
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="the study file")]
 TrialTime = Annotated[
@@ -68,7 +68,7 @@ def plan(
     check_price(spec, trial_wall_s=trial_wall_s)
     price = price_study(spec, trial_wall_s=trial_wall_s)
     if as_json:
-        print_json(_document(spec, price, system))
+        print_json(plan_document(spec, price, system))
         return OK
     _print(spec, price)
     if system is not None:
@@ -86,51 +86,6 @@ def _seconds(text: str | None) -> float | None:
     if seconds <= 0:
         raise InvalidInput(f"--trial-time: {plain(text)!r}: write a time above 0")
     return seconds
-
-
-def _document(spec: StudySpec, price: StudyPrice, system: System | None) -> dict[str, Json]:
-    return {
-        "name": spec.name,
-        "valid": True,
-        "parallel": price.parallel,
-        "trial_wall_s": price.trial_wall_s,
-        "search_trials": price.search_trials,
-        "limited_by": None if price.limited_by is None else str(price.limited_by),
-        "profiles": [_profile(found) for found in price.profiles],
-        **system_document(system),
-    }
-
-
-def _profile(price: ProfilePrice) -> dict[str, Json]:
-    rates = ERROR_RATES.get(price.profile or "")
-    return {
-        "profile": price.profile,
-        "baseline_trials": price.baseline_trials,
-        "gate_runs": _range(price.gate_runs),
-        "trials": _range(price.trials),
-        "hours": _range(price.hours),
-        "gpu_hours": _range(price.gpu_hours),
-        "worst_hours": price.worst_hours,
-        "worst_gpu_hours": price.worst_gpu_hours,
-        "error_rates": None if rates is None else _rates(rates),
-    }
-
-
-def _rates(rates: ErrorRates) -> dict[str, Json]:
-    """Shares, by simulation; the figures' conditions are in docs/decisions.md."""
-    return {
-        "false_promotion": rates.false_promotion,
-        "false_promotion_worst_noise": rates.false_promotion_worst,
-        "power_1_sd": rates.power_1_sd,
-        "power_2_sd": rates.power_2_sd,
-        "power_3_sd": rates.power_3_sd,
-    }
-
-
-def _range(found: Range | None) -> Json:
-    if found is None:
-        return None
-    return {"least": found.least, "typical": found.typical, "most": found.most}
 
 
 def _print(spec: StudySpec, price: StudyPrice) -> None:

@@ -1,6 +1,6 @@
 """The workload that `arl plan` estimates memory for is the one that the programs have."""
 
-from controller.cli.plan_system import workload
+from controller.documents.plan_system import workload
 from inner_trials import grpo_settings, ppo_settings, rejection_sampling
 from inner_trials.planning.kinds import plan_of
 
