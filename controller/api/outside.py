@@ -69,12 +69,12 @@ class Outside:
     def tell(self, trial_id: str, token: str, told: Told, uploads: Uploads) -> bool:
         """The end of a trial; False when the same was told before. Raises StaleFence, and
         InvalidInput when its artifact is none that was sent."""
-        if any(
-            self._records.was_told_by(f"arl-{trial_id}.train-{index}", _digest(token))
-            for index in range(MOST_ATTEMPTS)
-        ):
-            return False
-        name, offer = self._held(trial_id, token, ended_too=True)
+        try:
+            name, offer = self._held(trial_id, token, ended_too=True)
+        except StaleFence:
+            if self._was_told(trial_id, token):
+                return False
+            raise
         if self._records.read_end(name) is None:
             if told.artifact is not None:
                 _lay_out(self._service.store, uploads, told.artifact, self._output(name))
@@ -84,7 +84,13 @@ class Outside:
                     for metric, value in told.metrics.items()
                 )
                 self._records.append(name, layout.REPORTS, lines.encode(), offer["report_bytes"])
-        return self._records.end(name, _exit(told, stopping=self._records.is_stopping(name)))
+        ended = _exit(told, stopping=self._records.is_stopping(name))
+        return self._records.end(name, ended, told=True)
+
+    def _was_told(self, trial_id: str, token: str) -> bool:
+        """Whether this token told the end of one of the trial's attempts, released since."""
+        names = (f"arl-{trial_id}.train-{index}" for index in range(MOST_ATTEMPTS))
+        return any(self._records.was_told_by(name, _digest(token)) for name in names)
 
     def input_tree(self, trial_id: str, token: str, mount: str) -> str:
         """Tree digest of one of its inputs. Raises StaleFence, InvalidInput."""

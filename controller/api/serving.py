@@ -109,8 +109,8 @@ class _WorkerKeeper(threading.Thread):
                 return None
             # Of a group of its own: Ctrl-C in a terminal is for the server, which passes it on.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "controller.cli", "worker"],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", "controller.cli", "worker", "--until-stdin-closes"],
+                stdin=subprocess.PIPE,  # closes when this process is gone, however it went
                 process_group=0,
             )
             return self._process

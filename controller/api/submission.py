@@ -12,6 +12,7 @@ from controller.api.uploads import Uploads
 from controller.places import settle_targets
 from controller.settings import Settings
 from controller.spec.errors import Problem, StudyRefused, path, shown
+from controller.spec.paths import named_paths
 from controller.spec.study import StudySpec
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
@@ -23,23 +24,6 @@ NO_PATH: Final = "over HTTP no path of the server is opened"
 REMEDY: Final = "send it and write blob:DIGEST or blob:DIGEST/FILE, as `arl submit --server` does"
 
 
-def named_paths(spec: StudySpec) -> Iterator[tuple[str, str]]:
-    """Field and value of everything that a study looks for beside its file."""
-    program, evaluator = spec.program, spec.evaluator
-    named = {
-        "program.base": program.base,
-        "program.source": program.source,
-        "program.brief": program.brief,
-        "evaluator.bundle": evaluator.bundle,
-    }
-    yield from ((field, value) for field, value in named.items() if value is not None)
-    for name, value in program.data.items():
-        yield path("program", "data", name), value
-    if evaluator.bundle is None:
-        for split, value in evaluator.splits.items():
-            yield f"evaluator.splits.{split}", value
-
-
 def check_remote(spec: StudySpec, uploads: Uploads) -> None:
     """Raises StudyRefused naming every path that is not the sender's own upload."""
     problems = [*_paths(spec, uploads), *_host_paths(spec)]
@@ -48,8 +32,8 @@ def check_remote(spec: StudySpec, uploads: Uploads) -> None:
 
 
 def _paths(spec: StudySpec, uploads: Uploads) -> Iterator[Problem]:
-    for field, value in named_paths(spec):
-        match = BLOB.match(value)
+    for keys, value in named_paths(spec):
+        field, match = path(*keys), BLOB.match(value)
         if match is None or ".." in PurePosixPath(value).parts:
             yield Problem(field, RULE, REMEDY, shown(value))
         elif not uploads.has(match["digest"]):

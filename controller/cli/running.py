@@ -1,7 +1,9 @@
 """Verbs that run studies: `run`, `resume`, `submit` and `worker`."""
 
 import logging
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +25,14 @@ from ledger import reads, summaries
 from ledger.errors import Conflict
 from ledger.records import CommandVerb, Study
 from ledger.states import STUDY_TERMINAL, StudyState
+
+
+def _stop_with_stdin(worker: Worker) -> None:
+    """Who started this worker holds the other end, and is gone once it closes."""
+    while os.read(sys.stdin.fileno(), 4096):
+        continue
+    worker.stop()
+
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="the study file")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
@@ -163,7 +173,10 @@ def _tell_asked(studies: list[Study], *, as_json: bool) -> None:
         print(told, file=sys.stderr, flush=True)
 
 
-def worker(as_json: AsJson = False) -> int:
+UntilClosed = Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)]
+
+
+def worker(as_json: AsJson = False, until_stdin_closes: UntilClosed = False) -> int:
     """Drive every study that waits, as it comes, until stopped with Ctrl-C or SIGTERM.
 
     Several workers may share a ledger. Stopping one leaves its attempts running; another worker
@@ -175,6 +188,8 @@ def worker(as_json: AsJson = False) -> int:
         with Interrupt(driver).installed():
             if not as_json:
                 print(f"working on {service.ledger.where}; Ctrl-C stops", flush=True)
+            if until_stdin_closes:
+                threading.Thread(target=_stop_with_stdin, args=(driver,), daemon=True).start()
             driver.run()
         remember_heads(service)
     if as_json:

@@ -115,13 +115,14 @@ class Records:
             finally:
                 os.close(descriptor)
 
-    def end(self, name: str, ended: Exit) -> bool:
-        """State how it ended; False when that was stated before."""
+    def end(self, name: str, ended: Exit, *, told: bool = False) -> bool:
+        """State how it ended; False when that was stated before. `told`: by its worker."""
         claim = self.read_claim(name)
         document = {
             "cause": str(ended.cause),
             "code": ended.code,
             "detail": layout.one_line(ended.detail),
+            "told": told,
             "wall_s": 0.0 if claim is None else elapsed_s(claim["at"]),
         }
         with disk_errors(f"the end of {name}"):
@@ -206,15 +207,15 @@ class Records:
         log = directory / _LOG_FILE
         if log.exists():
             log.replace(self.root / "logs" / f"{name}.log")
-        claim = self.read_claim(name)
-        if claim is not None:
+        claim, ended = self.read_claim(name), self._read(directory / "end.json")
+        if claim is not None and ended is not None and ended["told"]:
             self._replace(self.root / "told" / name, claim["token"].encode())
         shutil.rmtree(directory, ignore_errors=True)
         (self.root / "news" / name).unlink(missing_ok=True)
         (self.root / "offers" / name).unlink(missing_ok=True)
 
     def was_told_by(self, name: str, token_digest: str) -> bool:
-        """Whether this token held the attempt, which is released."""
+        """Whether this token told the end of the attempt, which is released."""
         try:
             return (self.root / "told" / name).read_text(encoding="ascii") == token_digest
         except FileNotFoundError:

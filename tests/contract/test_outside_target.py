@@ -173,7 +173,7 @@ def test_an_ended_attempt_is_released_but_for_its_log(
     with pytest.raises(Conflict):
         target.outputs(name)
     assert [found.running for found in target.list_owned("ledger-1")] == [True]
-    worker.end(name, DONE)
+    worker.end(name, DONE, told=True)
     target.release(name)
     target.release(name)
     assert target.list_owned("ledger-1") == []

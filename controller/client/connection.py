@@ -1,0 +1,160 @@
+"""Requests to a server: retried where that is safe, their refusals as ARL's own errors."""
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+
+from ledger import errors as er
+
+SERVER: Final = "ARL_SERVER"
+TOKEN: Final = "ARL_TOKEN"  # the variable's name
+TRIES: Final = 5
+FIRST_PAUSE_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 5.0
+_AGAIN: Final = frozenset({429, 502, 503, 504})
+_ERRORS: Final[Mapping[str, type[er.ArlError]]] = {
+    kind.code: kind
+    for kind in (
+        er.NotFound,
+        er.InvalidInput,
+        er.Conflict,
+        er.StaleFence,
+        er.StudyBusy,
+        er.BudgetExceeded,
+        er.UnknownName,
+        er.BundleChanged,
+        er.ArtifactCorrupt,
+        er.DiskFull,
+        er.LedgerUnavailable,
+        er.TargetUnavailable,
+        er.ProposerFailed,
+    )
+}
+
+
+class Unauthorized(er.InvalidInput):
+    """The server does not know the token, or the token may not do this."""
+
+    code = "unauthorized"
+
+
+class ServerUnavailable(er.LedgerUnavailable):
+    """The server does not answer."""
+
+    code = "server_unavailable"
+
+
+class Connection:
+    """One server. Thread-safe."""
+
+    def __init__(self, server: str | None, token: str | None, *, timeout_s: float) -> None:
+        """Raises InvalidInput: no server is named, or what is named is no address."""
+        address = server or os.environ.get(SERVER)
+        if not address:
+            raise er.InvalidInput(f"no server: write --server http://HOST:8420, or set {SERVER}")
+        self.server = _checked(address)
+        secret = token or os.environ.get(TOKEN)
+        headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        self._http = httpx.Client(
+            base_url=f"{self.server}/api/v1",
+            headers={"Accept": "application/json", **headers},
+            timeout=httpx.Timeout(timeout_s, connect=10.0),
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=64),
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        """The document. Raises what `problem` makes of a refusal, and ServerUnavailable."""
+        return self._sent("GET", path, params=_given(params)).json()
+
+    def text(self, path: str, params: Mapping[str, Any] | None = None) -> str:
+        return self._sent("GET", path, params=_given(params)).text
+
+    def content(self, path: str, headers: Mapping[str, str]) -> bytes:
+        return self._sent("GET", path, headers=headers).content
+
+    def post(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> httpx.Response:
+        """A request that is made once, however often a lost answer makes it be sent."""
+        given = {"Idempotency-Key": key or uuid.uuid4().hex, **(headers or {})}
+        return self._sent("POST", path, json=body, params=_given(params), headers=given)
+
+    def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Any other request that is safe to repeat."""
+        return self._sent(method, path, **request)
+
+    def stream(self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
+        """A response whose body comes piece by piece, to be used in a `with`."""
+        timeout = httpx.Timeout(60.0, connect=10.0)
+        return self._http.stream("GET", path, params=params, headers=headers, timeout=timeout)
+
+    def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
+        pause_s = FIRST_PAUSE_S
+        for tries_left in reversed(range(TRIES)):
+            try:
+                answer = self._http.request(method, path, **request)
+            except httpx.TransportError as error:
+                if not tries_left:
+                    raise ServerUnavailable(
+                        f"{self.server} does not answer: {error}; is `arl serve` running there?"
+                    ) from error
+            else:
+                if answer.status_code not in _AGAIN or not tries_left:
+                    return self._checked_answer(answer)
+                pause_s = max(pause_s, _asked_pause_s(answer))
+            time.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        raise AssertionError("the last try returns or raises")
+
+    def _checked_answer(self, answer: httpx.Response) -> httpx.Response:
+        if answer.is_success or answer.request.method == "HEAD":
+            return answer
+        raise problem(answer)
+
+
+def problem(answer: httpx.Response) -> er.ArlError:
+    """A refusal as the error that an embedded ARL would have raised."""
+    try:
+        document = answer.json()
+        code, detail = str(document["code"]), str(document["detail"])
+    except (ValueError, KeyError, TypeError):
+        where = f"{answer.request.method} {answer.request.url.path}"
+        return ServerUnavailable(
+            f"{where}: status {answer.status_code}, and no answer of an ARL server"
+        )
+    if answer.status_code in (401, 403):
+        return Unauthorized(f"{detail} (give one with --token or {TOKEN})")
+    if answer.status_code == 413:
+        return er.InvalidInput(detail)
+    return _ERRORS.get(code, er.LedgerUnavailable)(detail)
+
+
+def _checked(address: str) -> str:
+    url = httpx.URL(address) if "://" in address else httpx.URL(f"http://{address}")
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.userinfo:
+        raise er.InvalidInput(f"server {address!r}: write http://HOST:PORT or https://HOST")
+    return str(url).rstrip("/")
+
+
+def _asked_pause_s(answer: httpx.Response) -> float:
+    asked = answer.headers.get("retry-after", "")
+    return min(float(asked), 60.0) if asked.isdecimal() else 0.0
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (params or {}).items() if value is not None}
