@@ -1,6 +1,7 @@
 """`arl serve`: the HTTP server in this process, and a worker in one of its own beside it."""
 
 import logging
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ LONGEST_RESTART_S: Final = 30.0
 STEADY_S: Final = 60.0
 """A worker that lived so long is started again at once."""
 END_S: Final = 10.0
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def check_reach(service: Service, options: ApiOptions) -> None:
@@ -59,7 +61,20 @@ def serve(service: Service, options: ApiOptions, *, with_worker: bool) -> None:
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
     with worker_beside() if with_worker else _nothing():
-        uvicorn.Server(config).run()
+        _Server(config).run()
+
+
+class _Server(uvicorn.Server):
+    """Stops at a signal and then lets the caller end; a second one leaves at once."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextmanager
