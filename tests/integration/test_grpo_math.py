@@ -173,6 +173,27 @@ def test_trls_loss_is_the_formula(
     assert loss_of(trainer_of(**options)) == pytest.approx(ours(**expected), rel=1e-6)
 
 
+def test_padding_and_what_follows_the_end_change_no_loss(trainer_of: Any) -> None:
+    trainer = trainer_of(loss_type="grpo")
+    del trainer._get_per_token_logps_and_entropies  # the model's own numbers
+    inputs = {
+        "prompt_ids": torch.tensor([[0, 5, 6], [4, 7, 8]]),
+        "prompt_mask": torch.tensor([[0, 1, 1], [1, 1, 1]]),
+        "completion_ids": torch.tensor([[5, 1, 0], [6, 9, 1]]),
+        "old_per_token_logps": None,
+    }
+    before = loss_of(trainer, **inputs)
+    inputs["prompt_ids"][0, 0] = inputs["completion_ids"][0, 2] = 9
+    assert loss_of(trainer, **inputs) == before
+    ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+    attended = torch.cat([inputs["prompt_mask"], torch.tensor(MASK)], dim=1)
+    with torch.no_grad():
+        scores = trainer.model(input_ids=ids, attention_mask=attended).logits.log_softmax(-1)
+    wanted = scores[:, 2:5].gather(-1, ids[:, 3:].unsqueeze(-1)).squeeze(-1)
+    wanted, found = wanted * torch.tensor(MASK), trainer._logprobs * torch.tensor(MASK)
+    assert found.flatten().tolist() == pytest.approx(wanted.flatten().tolist(), rel=1e-5)
+
+
 def test_the_later_losses_of_trl_are_those_of_their_papers(trainer_of: Any) -> None:
     def soft(ratio: float, temperature: float) -> float:
         return 4 / temperature / (1 + math.exp(-temperature * (ratio - 1)))
