@@ -250,6 +250,12 @@ def show(row: Mapping[str, object]) -> None:
     print("  ".join([*parts, f"x {row['wall_ratio_of_pairs']:.3f}", same]), flush=True)
 
 
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    machine = {"python": platform.python_version(), "cpus": os.cpu_count()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", type=Path, help="also write the rows here")
@@ -263,10 +269,8 @@ def main() -> int:
         for label in given.only or PROGRAMS:
             rows.append(compare(label, PROGRAMS[label], work / "task", work, given.repeats))
             show(rows[-1])
-    if given.json is not None:
-        machine = {"python": platform.python_version(), "cpus": os.cpu_count()}
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
+            if given.json is not None:
+                write(given.json, rows)
     wanted = ("is_fast_enough", "learns_the_same", "repeats_are_equal")
     return 0 if all(row[name] for row in rows for name in wanted) else 1
 
