@@ -32,6 +32,11 @@ class BatchSettings(OnlineSettings):
     share_prefix: bool = False
     """Compute a prompt once for all completions of its group, when sampling and when learning."""
 
+    partial_episodes: Literal["learn", "mask"] = "learn"
+    """Episodes of an environment that ended before their time (cut off, no room, no answer, or
+    the environment failed): `learn` from the reward they had; `mask`: they add nothing to the
+    loss, though their reward counts in the mean of their group."""
+
     @property
     def samples_apart(self) -> bool:
         """Whether completions are sampled from random numbers of their own (group_sampling.py)."""
@@ -49,6 +54,11 @@ def check_batches(settings: BatchSettings, generation: str) -> None:
         raise SettingsError(
             "options.prompt_sampling: informative needs a reward that says passed or failed, and"
             " reward is learned; write all"
+        )
+    if settings.partial_episodes == "mask" and not settings.environment:
+        raise SettingsError(
+            "options.partial_episodes: mask is only read with an environment; completions that are"
+            " cut off are masked by mask_truncated_completions: true"
         )
     if settings.straggler_tokens >= settings.max_completion_length:
         raise SettingsError(

@@ -56,7 +56,7 @@ def train(job: Job) -> bool:
 
         events = OnlineEvents(job.alarms, cycle=job.settings.cycle)
         trainer = build_trainer(job, events, actors)
-        training.add_guards(trainer, job.settings, job.base)
+        training.add_guards(trainer, job.settings, job.base, events.ring)
         training.fit(trainer, events)
         trainer.close_rollouts()
         if trainer.actors is not None:
@@ -170,6 +170,9 @@ def turns(job: Job, encoded: list[list[int]], judge: Judge) -> Any:
             max_tokens=job.settings.max_completion_length,
             ends=judge.ends,
         )
+        if job.settings.partial_episodes == "mask":
+            for state in played:
+                state.mask = [0] * len(state.mask) if state.note else state.mask
         return {
             "prompt_ids": [encoded[row] for row in rows],
             "completion_ids": [state.tokens for state in played],

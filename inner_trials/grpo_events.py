@@ -35,7 +35,7 @@ class OnlineEvents(TrialEvents):
 
     def watch_heldout(self, heldout: Any) -> None:
         self._heldout = heldout
-        heldout.on_values = self._ring
+        heldout.on_values = self.ring
 
     def on_train_begin(
         self,
@@ -66,9 +66,10 @@ class OnlineEvents(TrialEvents):
             return
         super().on_log(args, state, control, logs=known, **kwargs)
         names = (*health.REPORTED.values(), "train/grad_norm")
-        self._ring(state.global_step, self.latest(*names))
+        self.ring(state.global_step, self.latest(*names))
 
-    def _ring(self, step: int, values: Mapping[str, float]) -> None:
+    def ring(self, step: int, values: Mapping[str, float]) -> None:
+        """Report which alarms ring once these values are seen."""
         ringing = self._panel.see(values)
         reporting.report(step, ringing)
         for name in ringing:

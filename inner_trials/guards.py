@@ -7,7 +7,7 @@ is better, beside the program's own.
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,9 +75,16 @@ class FixedSlice:
 class Forgetting(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
     """Reports how much less likely the fixed slice became than it was under the base."""
 
-    def __init__(self, fixed: FixedSlice, model: Any, *, every: int) -> None:
+    def __init__(
+        self,
+        fixed: FixedSlice,
+        model: Any,
+        *,
+        every: int,
+        on_values: Callable[[int, Mapping[str, float]], None],
+    ) -> None:
         """`model` still has the base's weights: it is built before a checkpoint is loaded."""
-        self._fixed, self._every = fixed, every
+        self._fixed, self._every, self._on_values = fixed, every, on_values
         self._base_loss = fixed.loss(model)
 
     def on_step_end(
@@ -93,6 +100,7 @@ class Forgetting(TrainerCallback):  # type: ignore[misc]  # transformers is not 
             loss = self._fixed.loss(model)
             values = {"guard/fixed_loss": loss, "guard/forgetting": loss - self._base_loss}
             reporting.report(state.global_step, values)
+            self._on_values(state.global_step, values)
 
 
 def overfit(metrics: Mapping[str, float]) -> dict[str, float]:

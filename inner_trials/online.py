@@ -49,7 +49,8 @@ class OnlineSettings(training.TrainingSettings):
     `heldout` alone."""
     verifier_options: dict[str, Any] = field(default_factory=dict)
     environment: str = ""
-    """retry (a wrong answer may be tried again) or program (inner_trials.environments)."""
+    """retry (a wrong answer may be tried again), program (one of the study's) or tools (functions
+    that the model calls); inner_trials.environments."""
     environment_options: dict[str, Any] = field(default_factory=dict)
     reward_version: str = ""
     """Pins the reward model: another one is refused. Empty: not pinned."""
@@ -162,8 +163,9 @@ def encode(
         [{"role": "user", "content": p.prompt}] if job.shape == "text" else p.prompt
         for p in prompts
     ]
+    tools = () if job.environment is None else job.environment.tools
     encoded = [
-        unfit_rows.prompt_tokens(tokenizer, messages, prompt.where)
+        unfit_rows.prompt_tokens(tokenizer, messages, prompt.where, tools=tools)
         for prompt, messages in zip(prompts, asked, strict=True)
     ]
     return asked, encoded

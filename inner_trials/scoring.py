@@ -15,6 +15,9 @@ PARALLEL: Final = "code/"
 """Verifiers of this kind wait for other processes: several at once."""
 
 
+OWN_ENDS: Final = ("", "cut off", "no room", "no answer")
+"""Notes of episodes that the model's own words ended."""
+
 RewardFunction: TypeAlias = Callable[..., list[float]]
 """As TRL calls it, with keywords only; `row` is the data set's column with each prompt's number,
 `log_metric` takes a name and a value."""
@@ -105,8 +108,12 @@ def environment_reward(
 ) -> list[float]:
     """What the environment gave at the end of each episode."""
     log_metric("turns", sum(state.turns for state in episode) / len(episode))
-    broken = [state.note not in ("", "cut off", "no room") for state in episode]
+    broken = [state.note not in OWN_ENDS for state in episode]
     log_metric("broken_episodes", sum(broken) / len(broken))
+    log_metric("partial_episodes", sum(bool(state.note) for state in episode) / len(episode))
+    if calls := sum(state.calls for state in episode):
+        log_metric("tool_calls", calls / len(episode))
+        log_metric("failed_calls", sum(state.failed_calls for state in episode) / calls)
     return [state.reward for state in episode]
 
 

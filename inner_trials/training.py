@@ -160,8 +160,14 @@ def row_tokens(settings: TrainingSettings, base: Path) -> int:
     return settings.max_length if positions is None else min(settings.max_length, positions)
 
 
-def add_guards(trainer: Any, settings: TrainingSettings, base: Path) -> None:
-    """Watch the input `fixed`, where there is one. Call before a checkpoint is loaded."""
+def add_guards(
+    trainer: Any,
+    settings: TrainingSettings,
+    base: Path,
+    on_values: Callable[[int, Mapping[str, float]], None] = lambda step, values: None,
+) -> None:
+    """Watch the input `fixed`, where there is one; `on_values` also gets what is found, by step.
+    Call before a checkpoint is loaded."""
     path = find_input("fixed")
     if path is None:
         return
@@ -174,7 +180,7 @@ def add_guards(trainer: Any, settings: TrainingSettings, base: Path) -> None:
         max_length=row_tokens(settings, base),
     )
     every = settings.guard_every
-    trainer.add_callback(guards.Forgetting(fixed, trainer.model, every=every))
+    trainer.add_callback(guards.Forgetting(fixed, trainer.model, every=every, on_values=on_values))
 
 
 def trl_arguments(settings: TrainingSettings, seed: int, *, max_length: int) -> dict[str, Any]:

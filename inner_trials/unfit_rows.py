@@ -69,15 +69,25 @@ def naming(
         raise
 
 
-def prompt_tokens(tokenizer: Any, messages: Sequence[Mapping[str, str]], where: str) -> list[int]:
-    """A prompt's tokens, ready for the answer.
+def prompt_tokens(
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, str]],
+    where: str,
+    *,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> list[int]:
+    """A prompt's tokens, ready for the answer; `tools` are schemas that are written into it.
 
     Raises:
         DataError: the template refuses it.
     """
     try:
         ids = tokenizer.apply_chat_template(
-            messages, tokenize=True, add_generation_prompt=True, return_dict=False
+            messages,
+            tools=list(tools) or None,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=False,
         )
     except Exception as error:
         if isinstance(failures.typed(error), failures.TemplateFailure):

@@ -9,13 +9,13 @@ time, or not as agreed, ends the episode with the reward it had.
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
-from inner_trials.environments.protocol import Turn
+from inner_trials.environments.protocol import Call, Turn
 from inner_trials.settings import SettingsError
 from inner_trials.verifiers.conversation import Conversation, ConversationError
 
@@ -30,6 +30,8 @@ class ProgramOptions:
 
 
 class ProgramEnvironment:
+    tools: ClassVar[tuple[dict[str, Any], ...]] = ()
+
     def __init__(self, options: ProgramOptions, place: Path | None) -> None:
         """`place` is the input `environment`; its files are part of the version.
 
@@ -67,7 +69,7 @@ class ProgramEpisode:
         self._talk = Conversation(argv[:-1], argv[-1], deadline=self._deadline())
         self._first: Mapping[str, Any] | None = first
 
-    def answer(self, text: str) -> Turn:
+    def answer(self, text: str, calls: Sequence[Call] = ()) -> Turn:
         try:
             self._talk.deadline = self._deadline()
             if self._first is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from inner_trials.environments.program import ProgramEnvironment, ProgramOptions
 from inner_trials.environments.protocol import Environment
 from inner_trials.environments.retry import Retry, RetryOptions
+from inner_trials.environments.tools import ToolEnvironment, ToolOptions
 from inner_trials.settings import SettingsError, read_settings
 from inner_trials.verifiers.protocol import Verifier
 
@@ -20,7 +21,11 @@ def make_environment(
             return Retry(read_settings(RetryOptions, given), verifier)
         if name == "program":
             return ProgramEnvironment(read_settings(ProgramOptions, given), place)
+        if name == "tools":
+            return ToolEnvironment(read_settings(ToolOptions, given), verifier, place)
     except SettingsError as error:
-        text = str(error).replace("options.", "options.environment_options.", 1)
+        text = str(error)
+        if not text.startswith("options.environment_options."):
+            text = text.replace("options.", "options.environment_options.", 1)
         raise SettingsError(text) from None
-    raise SettingsError(f"options.environment: {name!r} is not one of program, retry")
+    raise SettingsError(f"options.environment: {name!r} is not one of program, retry, tools")

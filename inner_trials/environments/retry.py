@@ -1,11 +1,11 @@
 """The smallest environment: a wrong answer may be tried again, for a smaller reward."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar
 
-from inner_trials.environments.protocol import Turn
+from inner_trials.environments.protocol import Call, Turn
 from inner_trials.verifiers.protocol import Verifier
 
 
@@ -20,6 +20,7 @@ class RetryOptions:
 
 class Retry:
     version: ClassVar[str] = "retry/1"
+    tools: ClassVar[tuple[dict[str, Any], ...]] = ()
 
     def __init__(self, options: RetryOptions, verifier: Verifier) -> None:
         self._options, self._verifier = options, verifier
@@ -36,7 +37,7 @@ class RetryEpisode:
         self._options, self._verifier, self._row = options, verifier, row
         self._turn = 0
 
-    def answer(self, text: str) -> Turn:
+    def answer(self, text: str, calls: Sequence[Call] = ()) -> Turn:
         worth = self._options.discount**self._turn
         self._turn += 1
         reward = worth * self._verifier.verify(text, self._row).reward

@@ -5,13 +5,14 @@ from. An episode ends when its environment says so, when an answer is cut off, o
 observation would leave no room; then it keeps the reward it had.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from inner_trials.data import DataError
-from inner_trials.environments.protocol import Environment, Episode
+from inner_trials.environments.protocol import Call, Environment, Episode
+from inner_trials.environments.tool_calls import CallReader
 from inner_trials.prompts import Prompt
 
 Generate = Callable[[list[list[int]], int], list[list[int]]]
@@ -25,7 +26,10 @@ class Played:
     """1 for the model's own tokens."""
     reward: float = 0.0
     turns: int = 0
+    calls: int = 0
+    failed_calls: int = 0
     note: str = ""
+    """Why it is only a part: `cut off`, `no room`, or what its environment said."""
     is_over: bool = False
 
 
@@ -40,6 +44,7 @@ def play(
     ends: Sequence[int],
 ) -> list[Played]:
     """One episode for each prompt, all at once; `max_tokens` bounds each completion."""
+    reader = CallReader(tokenizer, environment.tools) if environment.tools else None
     played = [Played() for _ in prompts]
     with ExitStack() as stack:
         episodes = [
@@ -50,28 +55,48 @@ def play(
             rooms = [max_tokens - len(played[i].tokens) for i in waiting]
             contexts = [[*encoded[i], *played[i].tokens] for i in waiting]
             answers = generate(contexts, max(rooms))
-            for i, answer, room in zip(waiting, answers, rooms, strict=True):
-                _take_turn(played[i], episodes[i], answer[:room], tokenizer, max_tokens, ends)
+            for i, context, answer, room in zip(waiting, contexts, answers, rooms, strict=True):
+                state, kept = played[i], answer[:room]
+                if _say(state, kept, ends):
+                    text, calls = _read(tokenizer, reader, context, kept)
+                    _hear(state, episodes[i], text, calls, tokenizer, max_tokens)
     return played
 
 
-def _take_turn(
-    state: Played,
-    episode: Episode,
-    answer: list[int],
-    tokenizer: Any,
-    max_tokens: int,
-    ends: Sequence[int],
-) -> None:
+def _say(state: Played, answer: list[int], ends: Sequence[int]) -> bool:
+    """Whether there is anything to be answered to: the model ended it."""
     state.tokens += answer
     state.mask += [1] * len(answer)
     state.turns += 1
     state.is_over = True
     if answer[-1] not in ends:
         state.note = "cut off"
-        return
-    turn = episode.answer(tokenizer.decode(answer, skip_special_tokens=True))
+        return False
+    return True
+
+
+def _read(
+    tokenizer: Any, reader: CallReader | None, context: list[int], answer: list[int]
+) -> tuple[str, list[Call]]:
+    if reader is None:
+        return tokenizer.decode(answer, skip_special_tokens=True), []
+    return reader.read(context, answer)
+
+
+def _hear(
+    state: Played,
+    episode: Episode,
+    text: str,
+    calls: Sequence[Call],
+    tokenizer: Any,
+    max_tokens: int,
+) -> None:
+    turn = episode.answer(text, calls)
     state.reward, state.note = turn.reward, turn.note
+    state.calls, state.failed_calls = (
+        state.calls + len(calls),
+        state.failed_calls + turn.failed_calls,
+    )
     if turn.observation is None:
         return
     between = observation_tokens(tokenizer, turn.observation)
@@ -83,17 +108,30 @@ def _take_turn(
     state.is_over = False
 
 
-def observation_tokens(tokenizer: Any, text: str) -> list[int]:
+def observation_tokens(
+    tokenizer: Any, observation: str | Sequence[Mapping[str, str]]
+) -> list[int]:
     """What stands between an answer that was ended and the next one.
 
     Raises:
         DataError: the template does not write a longer conversation as the shorter one and more.
     """
-    asked = [{"role": "user", "content": "0"}, {"role": "assistant", "content": "0"}]
+    said: dict[str, Any] = {"role": "assistant", "content": "0"}
+    if isinstance(observation, str):
+        later: list[Mapping[str, str]] = [{"role": "user", "content": observation}]
+    else:
+        later = list(observation)
+        called = [{"name": message["name"], "arguments": {}} for message in later]
+        said["content"] = ""
+        said["tool_calls"] = [{"type": "function", "function": call} for call in called]
+    asked = [{"role": "user", "content": "0"}, said]
     before = tokenizer.apply_chat_template(asked, tokenize=False)
     after = tokenizer.apply_chat_template(
-        [*asked, {"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+        [*asked, *later], tokenize=False, add_generation_prompt=True
     )
+    # The model ends its answer with this token; what the template puts behind it comes between.
+    ended, token, _ = before.rpartition(tokenizer.eos_token)
+    before = ended + token or before
     if not after.startswith(before):
         raise DataError(
             "base: its chat template changes earlier turns when a later one comes; environments"

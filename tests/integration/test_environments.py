@@ -170,7 +170,7 @@ def test_a_programs_version_is_its_command_and_its_files(counting: Any, tmp_path
 
 def test_a_wrong_environment_is_named() -> None:
     for name, options, said in (
-        ("gym", {}, "options.environment: 'gym' is not one of program, retry"),
+        ("gym", {}, "options.environment: 'gym' is not one of program, retry, tools"),
         ("retry", {"turn": 1}, "options.environment_options.turn: unknown option"),
         ("program", {}, "command: write what to execute"),
         ("program", {"command": "{environment}/x"}, "mounts no input environment"),
