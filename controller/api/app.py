@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from controller.api.guard import Guard
+from controller.api.metrics import Metrics
 from controller.api.options import ApiOptions
 from controller.api.problems import Finding, Problem, add_problems
 from controller.api.routes import ROOT_ROUTERS, ROUTERS
@@ -52,13 +53,14 @@ def create_app(service: Service, options: ApiOptions) -> FastAPI:
     )
     app.state.service = service
     app.state.options = options
+    app.state.metrics = Metrics(service)
     for router in ROUTERS:
         app.include_router(router, prefix=BASE)
     for router in ROOT_ROUTERS:
         app.include_router(router)
     add_dashboard(app, options.static)
     add_problems(app)
-    app.add_middleware(Guard, options=options)
+    app.add_middleware(Guard, options=options, metrics=app.state.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as FastAPI documents it
     return app
 

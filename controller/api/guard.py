@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.api.metrics import UNMATCHED, Metrics
 from controller.api.options import ApiOptions
 from controller.api.problems import problem_response
 from ledger.errors import ArlError
@@ -41,9 +42,10 @@ class TooLarge(ArlError):
 class Guard:
     """An ASGI layer. Refuses before a route sees anything; logs no query, no header, no body."""
 
-    def __init__(self, app: ASGIApp, options: ApiOptions) -> None:
+    def __init__(self, app: ASGIApp, options: ApiOptions, metrics: Metrics) -> None:
         self._app = app
         self._options = options
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,12 +59,15 @@ class Guard:
             await problem_response(scope["path"], *refusal)(scope, receive, answer)
         else:
             await self._guarded(scope, receive, answer)
+        seconds = time.monotonic() - began
+        route = getattr(scope.get("route"), "path", UNMATCHED)
+        self._metrics.answered(scope["method"], route, answer.status, seconds)
         log.info(
             "%s %s %d %.1f ms %s",
             scope["method"],
             scope["path"],
             answer.status,
-            (time.monotonic() - began) * 1000,
+            seconds * 1000,
             request_id,
         )
 

@@ -2,10 +2,13 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Depends
+from fastapi import Depends, Request, Response
 
+from controller.api.access import Principal, allowed
+from controller.api.metrics import CONTENT_TYPE
 from controller.api.models.common import Out, example
 from controller.api.routing import new_router, service_of
+from controller.api.tokens import Scope
 from controller.wiring import Service
 from ledger import reads
 
@@ -21,6 +24,16 @@ class Health(Out):
 def healthz() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def metrics(request: Request, _: Annotated[Principal, Depends(allowed(Scope.READ))]) -> Response:
+    """Counts and times in Prometheus' text format."""
+    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
 
 
 @router.get("/readyz", response_model=Health)
