@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +20,22 @@ from inner_trials.settings import SettingsError
 
 START_S: Final = 900.0
 """Until it answers for the first time: it loads the base, and may compile its kernels."""
-GRACE_S: Final = 10.0
 LORA_RANKS: Final = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM makes buffers for."""
 _PAUSE_S: Final = 0.2
 _TAIL_BYTES: Final = 20_000
-# It is of no use without the trainer; the second process is what the first one becomes.
-_DIE_WITH_PARENT: Final = (
-    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9);"
-    " os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-)
+_GUARD: Final = """
+import os, signal, subprocess, sys, threading
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def end():
+    sys.stdin.buffer.read()
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=end, daemon=True).start()
+status = server.wait()
+os.kill(os.getpid(), -status) if status < 0 else os._exit(status)
+"""
+"""Ends the server and all that it started once the other end of its stdin is closed: whatever
+becomes of the trainer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +123,11 @@ class OwnServer:
         self._python, self._log = python, log
         kept = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "HF_HOME")}
         quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-        argv = [python, "-c", _DIE_WITH_PARENT, "-m", "vllm.entrypoints.openai.api_server"]
+        argv = [python, "-m", "vllm.entrypoints.openai.api_server", *words]
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [*argv, *words],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-c", _GUARD, *argv],
+                stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
                 env={**environment, **quiet, **kept, **_pinned(environment)},
@@ -160,11 +167,9 @@ class OwnServer:
 
     def close(self) -> None:
         """End it and all that it started."""
-        for how, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, how)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(patience_s)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def _pinned(environment: Mapping[str, str]) -> dict[str, str]:

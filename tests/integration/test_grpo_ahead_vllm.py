@@ -6,6 +6,7 @@ Slow, and only where vLLM is installed: `scripts/vllm_cpu.sh`.
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,16 +42,19 @@ sync = AdapterActors.sync_weights
 AdapterActors.sync_weights = lambda self: None if self.version >= 0 else sync(self)
 """
 UNTOLD = """\
-from inner_trials.ahead import AheadActors
-generate = AheadActors.generate
-def claim(self, *args):
-    held, self._bound = self._bound, 10**6
-    found = generate(self, *args)
-    self.sampled_at = [self._trainer.state.global_step] * len(self.sampled_at)
-    return found
-AheadActors.generate = claim
+import shutil
+from inner_trials.rollout_server import Server
+names, ask = {}, Server.ask
+def stale(self, path, body=None):
+    if path != "/v1/load_lora_adapter":
+        return ask(self, path, body)
+    if not names:
+        names["path"] = shutil.copytree(body["lora_path"], body["lora_path"] + "-kept")
+    return ask(self, path, {**body, "lora_path": names["path"]})
+Server.ask = stale
 """
-"""Whoever keeps the books of versions is wrong, too."""
+"""The server is given the first adapter again and again, by the newest name: by the books all is
+well."""
 
 
 class Start:
@@ -155,3 +159,67 @@ def test_actors_that_sample_ahead_teach_the_trainer_and_are_never_older_than_the
     steps = [at // 64 for at in range(len(rows))]
     assert {step - version for step, version in zip(steps, versions, strict=True)} <= {0, 1, 2}
     assert not (trial.directory / "output" / "actors").exists()
+
+
+def test_weights_that_stop_at_the_trainer_end_the_run_with_that_reason(start: Start) -> None:
+    start(patch=HELD_BACK)
+    status, log = start.end()
+    assert status == contract.EXIT_ACTORS_LOST, log[-4000:]
+    assert f"3 updates old, and staleness_bound is {BOUND}: they do not reach it" in log
+    assert "Traceback" not in log
+
+
+def test_stale_weights_under_a_new_name_ring_the_alarm(start: Start) -> None:
+    trial = start(patch=UNTOLD, max_steps=24, learning_rate=3e-3)
+    status, log = start.end()
+    assert status == 0, log[-4000:]
+    mismatch = trial.values("health/actor_mismatch")
+    print(f"mismatch {mismatch[1]:.2g} -> {mismatch[24]:.2g}")
+    assert mismatch[1] < 1e-3
+    assert mismatch[24] > 0.3
+    assert max(trial.values("health/staleness_max").values()) <= BOUND, "so the books say"
+    assert 1.0 in trial.values("alarm/actor_mismatch").values()
+    assert trial.values("health/correction_min")[24] < 0.5
+
+
+def test_a_server_that_is_killed_is_noticed_within_seconds(start: Start) -> None:
+    before = servers()
+    trial = start(max_steps=5000)
+    start.wait_for_step(trial, 3)
+    for pid in set(servers()) - set(before):
+        os.kill(pid, signal.SIGKILL)
+    since = time.monotonic()
+    status, log = start.end(timeout_s=120)
+    took = time.monotonic() - since
+    print(f"noticed after {took:.1f} s")
+    assert status == contract.EXIT_ACTORS_LOST, log[-4000:]
+    assert "grpo: the rollout server http://127.0.0.1" in log
+    assert "Traceback" not in log
+    assert took < 15.0
+
+
+def test_a_trainer_that_is_killed_takes_its_server_along_and_goes_on_from_its_checkpoint(
+    start: Start, task: Path, tuned: Path, tmp_path: Path
+) -> None:
+    before = servers()
+    trial = start(max_steps=5000, save_every=4)
+    start.wait_for_step(trial, 6)
+    assert start.process is not None
+    start.process.kill()
+    start.process.communicate()
+    assert gone(before)
+    again = Start(tmp_path / "again" / "a", task, tuned)
+    resumed = again(resume=trial.resume, max_steps=12)
+    status, log = again.end()
+    assert status == 0, log[-4000:]
+    assert min(resumed.values("train/loss")) > 4
+    assert set(resumed.values("health/rollouts_dropped").values()) == {0.0}, "its order goes on"
+
+
+def test_a_python_without_vllm_is_one_line(start: Start) -> None:
+    start(vllm_python=sys.executable)
+    status, log = start.end()
+    assert status == contract.EXIT_BAD_INPUT, log[-4000:]
+    assert "grpo: options.vllm_python: " in log
+    assert "No module named" in log
+    assert "Traceback" not in log
