@@ -4,17 +4,20 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from controller.settings import Settings, read_secret
 from controller.spec.study import StudySpec, TargetSpec
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
-from targets.outbound_addresses import LOOPBACK
+from targets.outbound_addresses import LOOPBACK, parse_policy
 from targets.protocol import Target
 from targets.registry import TARGETS, Place, problem_of
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger("arl.places")
 
@@ -82,6 +85,22 @@ def _operator_of(name: str, settings: Settings) -> dict[str, str]:
         "allow_private": LOOPBACK if allowed is None else allowed,
         "trust_sandbox": settings.http_trust_sandbox,
     }
+
+
+def model_transport(settings: Settings) -> "Callable[[], httpx.BaseTransport] | None":
+    """What carries requests to model endpoints: to the addresses that the operator lets through;
+    None where every address is."""
+    allowed = settings.models_allow_private
+    if allowed is None:
+        return None
+    policy = parse_policy(allowed, variable="ARL_MODELS_ALLOW_PRIVATE")
+
+    def make() -> "httpx.BaseTransport":
+        from targets.outbound import GuardedTransport
+
+        return GuardedTransport(policy)
+
+    return make
 
 
 def settle_targets(spec: StudySpec, settings: Settings) -> tuple[StudySpec, str]:

@@ -31,6 +31,9 @@ class Settings:
     http_allow_private: str | None = None
     """Which hosts with private addresses target http may reach: 1, 0 or a list. None: this
     machine only, since who runs ARL here may name it."""
+    models_allow_private: str | None = None
+    """Which model endpoints may have private addresses, see outbound_addresses; None: all may,
+    since who runs ARL here named them. `arl serve` lets none through unless it is said."""
     http_trust_sandbox: str = ""
     """Which job services are believed that they sandbox attempts: 1 or a list of hosts."""
     egress_allow_ranges: str = ""
@@ -51,9 +54,9 @@ class Settings:
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
     ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
-    ARL_HTTP_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES,
-    ARL_ALLOW_UNSANDBOXED_PATCHES and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the
-    variable."""
+    ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX,
+    ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES and ARL_API_ALLOW_LOCAL. Raises
+    InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
@@ -69,6 +72,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         auto_target=env.get("ARL_TARGET") or None,
         docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
         http_allow_private=env.get("ARL_HTTP_ALLOW_PRIVATE") or None,
+        models_allow_private=env.get("ARL_MODELS_ALLOW_PRIVATE") or None,
         http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
         egress_allow_ranges=_ranges(env, "ARL_EGRESS_ALLOW_RANGES"),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),

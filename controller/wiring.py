@@ -10,7 +10,7 @@ from typing import Final
 
 from controller.clock import Clock, SystemClock
 from controller.jobs import Jobs
-from controller.places import evaluator_target, options_of, place_of, used_places
+from controller.places import evaluator_target, model_transport, options_of, place_of, used_places
 from controller.settings import Settings, read_secret
 from controller.spec.plan_section import plan_fault
 from controller.spec.space import search_space
@@ -139,6 +139,7 @@ class Service:
                 mutable=spec.program.mutable,
                 required_calls=spec.program.required_calls,
                 read_secret=read_secret,
+                transport=model_transport(self.settings),
                 is_valid=lambda params: not plan_fault(spec, params),
             )
             self._proposers[study_id] = build_proposer(spec.proposer.name, setup)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+import httpx
+
 from ledger.errors import InvalidInput
 from ledger.search import ModelCall
 from proposers.chat_answer import Answer, read_answer, storable
@@ -78,7 +80,12 @@ class _Question:
 class Chat:
     """The endpoints of one study. One question at a time; `close` from any thread."""
 
-    def __init__(self, options: ModelOptions, read_secret: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        options: ModelOptions,
+        read_secret: Callable[[str], str],
+        transport: Callable[[], httpx.BaseTransport] | None = None,
+    ) -> None:
         self._options = options
         self._servers = [_server(endpoint, read_secret) for endpoint in options.endpoints]
         self._sender = Sender(
@@ -88,7 +95,8 @@ class Chat:
                 write_s=options.write_s,
                 total_s=options.total_s,
                 answer_bytes=options.answer_bytes,
-            )
+            ),
+            transport,
         )
         self._closed = threading.Event()
 

@@ -4,12 +4,13 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import httpx
 
+from ledger.errors import ArlError
 from proposers.chat_outcomes import NoAnswer, Outcome
 
 ERROR_BYTES = 64 * 1024
@@ -43,8 +44,11 @@ class Sender:
     """Posts documents, one at a time. No redirect is followed, and nothing is taken from the
     environment: no proxy, no netrc."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(
+        self, limits: Limits, transport: Callable[[], httpx.BaseTransport] | None = None
+    ) -> None:
         self._limits = limits
+        self._transport = transport
         self._lock = threading.Lock()
         self._under_way: _Exchange | None = None
         self._closed = False
@@ -52,7 +56,7 @@ class Sender:
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Raises NoAnswer: no whole answer within the limits."""
         context = self._tls if url.startswith("https:") else None
-        exchange = _Exchange(url, headers, body, self._limits, context)
+        exchange = _Exchange(url, headers, body, self._limits, context, self._transport)
         with self._lock:
             if self._closed:
                 raise NoAnswer(Outcome.STOPPED, "the proposer was closed")
@@ -92,10 +96,12 @@ class _Exchange:
         body: bytes,
         limits: Limits,
         context: ssl.SSLContext | None,
+        transport: Callable[[], httpx.BaseTransport] | None,
     ) -> None:
         self._url, self._headers, self._body = url, headers, body
         self._limits = limits
         self._context = context
+        self._transport = transport
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._has_head = False
@@ -127,7 +133,7 @@ class _Exchange:
             # A server that hangs up before it says anything may be one that starts up.
             outcome = Outcome.CUT_OFF if self._has_head else Outcome.UNREACHABLE
             self.end(NoAnswer(outcome, _said(error)))
-        except (httpx.InvalidURL, OSError, ValueError) as error:
+        except (ArlError, httpx.InvalidURL, OSError, ValueError) as error:
             self.end(NoAnswer(Outcome.UNREACHABLE, _said(error)))
         finally:
             self.end(NoAnswer(Outcome.UNREACHABLE, "the request failed"))
@@ -142,6 +148,7 @@ class _Exchange:
         )
         with (
             httpx.Client(
+                transport=None if self._transport is None else self._transport(),
                 verify=self._context or False,  # without TLS there is nothing to verify
                 trust_env=False,
                 follow_redirects=False,

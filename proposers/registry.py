@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
@@ -18,6 +18,9 @@ from proposers.ppo_options import PpoOptions
 from proposers.protocol import Proposer
 from proposers.random_search import anything
 from proposers.search_space import SearchSpace
+
+if TYPE_CHECKING:
+    import httpx
 
 
 def _no_secret(name: str) -> str:
@@ -36,6 +39,8 @@ class Setup:
     """Calls that a patch has to leave in them."""
     read_secret: Callable[[str], str] = _no_secret
     """The value of the environment variable that an option names; raises InvalidInput."""
+    transport: "Callable[[], httpx.BaseTransport] | None" = None
+    """What carries requests to models, new for each; None: httpx's own, to any address."""
     is_valid: Callable[[Params], bool] = anything
     """Whether a point can be a trial: its plan may be one that no study can run. A proposal that
     is not valid costs nothing and fails at once; better not to make it."""
@@ -123,7 +128,8 @@ def _llm(setup: Setup) -> Proposer:
     from proposers.llm import LLM
 
     options = cast(LLMOptions, setup.options)
-    return LLM(setup.space, options, Chat(options, setup.read_secret), build_fallback(setup))
+    chat = Chat(options, setup.read_secret, setup.transport)
+    return LLM(setup.space, options, chat, build_fallback(setup))
 
 
 def _llm_diff(setup: Setup) -> Proposer:
@@ -132,7 +138,7 @@ def _llm_diff(setup: Setup) -> Proposer:
     from proposers.llm_diff import LLMDiff
 
     options = cast(LLMDiffOptions, setup.options)
-    chat = Chat(options, setup.read_secret)
+    chat = Chat(options, setup.read_secret, setup.transport)
     return LLMDiff(setup.mutable, setup.required_calls, options, chat)
 
 
@@ -277,7 +283,9 @@ def build_proposer(name: str, setup: Setup) -> Proposer:
     from proposers.hosted import Hosted
     from proposers.hosted_messages import Build
 
-    plain = replace(setup, space=dict(setup.space), read_secret=_no_secret, is_valid=anything)
+    plain = replace(
+        setup, space=dict(setup.space), read_secret=_no_secret, transport=None, is_valid=anything
+    )
     build = Build(name=name, make=partial(_made, name, plain), space=plain.space)
     options = cast(HostedOptions, setup.options)
     return Hosted(build, is_valid=setup.is_valid, call_s=options.call_s)

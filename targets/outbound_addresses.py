@@ -40,6 +40,8 @@ class AddressPolicy:
     hosts: frozenset[str] = frozenset()
     """Names that may have any address."""
     networks: tuple[Network, ...] = ()
+    variable: str = "ARL_HTTP_ALLOW_PRIVATE"
+    """The operator's setting that says so."""
 
     def is_trusted(self, host: str, address: Address) -> bool:
         """Whether the operator vouches for it, also without TLS."""
@@ -58,7 +60,7 @@ class AddressPolicy:
             return parsed
         raise AddressRefused(
             f"host {host!r} has the address {address}, which is private, local or reserved: name "
-            "a public host, or let the operator allow it (ARL_HTTP_ALLOW_PRIVATE)"
+            f"a public host, or let the operator allow it ({self.variable})"
         )
 
 
@@ -77,14 +79,14 @@ def check_url(url: str, *, field: str) -> None:
         raise InvalidInput(f"{field} {url!r}: write it without ? and #")
 
 
-def parse_policy(text: str) -> AddressPolicy:
+def parse_policy(text: str, *, variable: str = "ARL_HTTP_ALLOW_PRIVATE") -> AddressPolicy:
     """The operator's word: `1` any address, `0` or nothing public ones only, else a list of host
     names, addresses and networks that are allowed as well, separated by commas.
 
     Raises InvalidInput.
     """
     if text in ("", "0", "1"):
-        return AddressPolicy(allow_private=text == "1")
+        return AddressPolicy(allow_private=text == "1", variable=variable)
     hosts: set[str] = set()
     networks: list[Network] = []
     for part in (piece.strip() for piece in text.split(",")):
@@ -95,11 +97,11 @@ def parse_policy(text: str) -> AddressPolicy:
         except ValueError:
             if "/" in part or ":" in part:
                 raise InvalidInput(
-                    f"ARL_HTTP_ALLOW_PRIVATE: {part!r}: write 1, 0, or host names and networks "
+                    f"{variable}: {part!r}: write 1, 0, or host names and networks "
                     "like localhost,10.1.0.0/16 separated by commas"
                 ) from None
             hosts.add(_plain_host(part))
-    return AddressPolicy(hosts=frozenset(hosts), networks=tuple(networks))
+    return AddressPolicy(hosts=frozenset(hosts), networks=tuple(networks), variable=variable)
 
 
 def checked_addresses(

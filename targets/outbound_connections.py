@@ -63,7 +63,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             if self.plain_text and not self._policy.is_trusted(host, address):
                 raise AddressRefused(
                     f"host {host!r}: write https://, since http:// is only for hosts that the "
-                    "operator allows (ARL_HTTP_ALLOW_PRIVATE)"
+                    f"operator allows ({self._policy.variable})"
                 )
             left_s = until - time.monotonic()
             if left_s <= 0:

@@ -34,6 +34,7 @@ STATUS: Final[Mapping[str, int]] = {
     "wrong_host": 421,
     "invalid_input": 422,
     "unknown_name": 422,
+    "address_refused": 422,
     "too_many": 429,
     "bundle_changed": 409,
     "artifact_corrupt": 500,

@@ -3,10 +3,11 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import urlsplit
 
 from controller.api.uploads import Uploads
 from controller.places import settle_targets
@@ -17,8 +18,16 @@ from controller.spec.study import StudySpec
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
 from proposers.registry import find_proposer, parts
+from targets.outbound_addresses import (
+    AddressPolicy,
+    BoundedResolver,
+    checked_addresses,
+    parse_policy,
+    resolve_by_system,
+)
 
 BLOB: Final = re.compile(r"blob:(?P<digest>[0-9a-f]{64})(?P<below>/.*)?\Z")
+RESOLVE_S: Final = 5.0
 RULE: Final = "over HTTP a path names content that was sent"
 NO_PATH: Final = "over HTTP no path of the server is opened"
 REMEDY: Final = "send it and write blob:DIGEST or blob:DIGEST/FILE, as `arl submit --server` does"
@@ -106,3 +115,34 @@ def _without(base: Path, error: InvalidInput) -> InvalidInput:
             ]
         )
     return type(error)(clean(str(error)))
+
+
+def check_addresses(spec: StudySpec, settings: Settings) -> None:
+    """Raises AddressRefused for a service or model endpoint with an address that the operator
+    lets nobody name. Each connection is checked again when it is made: names may change."""
+    models = parse_policy(settings.models_allow_private or "", variable="ARL_MODELS_ALLOW_PRIVATE")
+    for url in _model_urls(spec):
+        _check_address(url, models)
+    if spec.target.url is not None:
+        _check_address(spec.target.url, parse_policy(settings.http_allow_private or ""))
+
+
+def _model_urls(spec: StudySpec) -> Iterator[str]:
+    for part in parts(spec.proposer.name, spec.proposer.options):
+        given = part.options.get("endpoints")
+        for endpoint in given if isinstance(given, list | tuple) else ():
+            if isinstance(endpoint, Mapping):
+                yield str(endpoint.get("url", ""))
+
+
+def _check_address(url: str, policy: AddressPolicy) -> None:
+    split = urlsplit(url)
+    port = split.port or (443 if split.scheme == "https" else 80)
+
+    def resolve(host: str, port: int) -> Sequence[str]:
+        return BoundedResolver(resolve_by_system).resolve(host, port, RESOLVE_S)
+
+    try:
+        checked_addresses(split.hostname or "", port, policy, resolve)
+    except OSError:
+        return  # no address, no connection: the study will wait for it and say so

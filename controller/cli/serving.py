@@ -1,6 +1,7 @@
 """`arl serve` and `arl token`: the API with its dashboard, and who may use it."""
 
 import logging
+import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -20,6 +21,9 @@ from ledger.database import open_ledger
 from ledger.errors import InvalidInput
 from ledger.service_entries import TokenRevoked
 
+STRICT = ("ARL_HTTP_ALLOW_PRIVATE", "ARL_MODELS_ALLOW_PRIVATE")
+"""What others send names no private address unless the operator said so; the worker that is
+started beside the server inherits it."""
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 Host = Annotated[str, typer.Option("--host", help="address to listen on")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port to listen on")]
@@ -43,6 +47,8 @@ def serve(
     """
     from controller.api.serving import serve as run
 
+    for variable in STRICT:
+        os.environ.setdefault(variable, "0")
     options = ApiOptions(
         host=host,
         port=port,

@@ -178,3 +178,28 @@ def test_a_study_is_paused_resumed_extended_and_cancelled(
     assert client.post("/api/v1/studies/none/pause").status_code == 404
     assert client.post("/api/v1/candidates/none/replay").status_code == 404
     assert client.post("/api/v1/promotions/none/approve").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8000/v1",
+        "http://localhost:8000/v1",
+        "https://169.254.169.254/latest",
+        "http://[::1]/v1",
+        "http://[::ffff:10.0.0.1]/v1",
+        "http://10.1.2.3/v1",
+        "http://0.0.0.0/v1",
+        "http://2130706433/v1",
+    ],
+)
+def test_a_study_that_is_sent_names_no_private_address(
+    client: TestClient, tmp_path: Path, url: str
+) -> None:
+    proposer = {"name": "llm", "options": {"endpoints": [{"url": url, "model": "m"}]}}
+    spec = remote_document(
+        client, tmp_path / "sender", proposer=proposer, budget={"trials": 4, "llm_tokens": 1000}
+    )
+    refused = client.post("/api/v1/studies", json={"study": spec})
+    assert refused.status_code == 422
+    assert "ARL_MODELS_ALLOW_PRIVATE" in refused.json()["detail"], refused.text

@@ -22,7 +22,12 @@ from controller.api.problems import documented
 from controller.api.routes.blobs import uploads_of
 from controller.api.routing import new_router
 from controller.api.strict_json import StrictResponse
-from controller.api.submission import check_remote, settled_remote, staged
+from controller.api.submission import (
+    check_addresses,
+    check_remote,
+    settled_remote,
+    staged,
+)
 from controller.api.tokens import Scope
 from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
@@ -49,6 +54,7 @@ def submit(change: Submit, body: StudyWanted) -> Any:
         return earlier.response()
     spec = parse_study(body.study)
     check_remote(spec, uploads_of(change.service, change.principal))
+    check_addresses(spec, change.service.settings)
     spec = settled_remote(spec, change.service.settings)
     try:
         return _submit(change, spec, alone=not body.new).response()
