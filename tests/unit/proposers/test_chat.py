@@ -20,6 +20,7 @@ from proposers.chat_outcomes import ANSWERS, NoAnswer, Outcome
 from proposers.chat_request import HttpAnswer
 from proposers.chat_tokens import likely_tokens, most_tokens
 from proposers.registry import option_problems
+from targets.outbound import AddressPolicy, GuardedTransport
 from tests import model_endpoint as m
 
 QUESTION = (
@@ -414,3 +415,16 @@ def test_whatever_json_a_server_sends_is_an_answer_or_none(document: object, sta
 def test_whatever_bytes_a_server_sends_are_an_answer_or_none(body: bytes, kind: str) -> None:
     with pytest.raises(NoAnswer):
         read_answer(HttpAnswer(200, {"content-type": kind}, body), "prompt")
+
+
+def test_an_endpoint_whose_address_is_not_let_through_is_never_connected_to(
+    chats: list[Chat],
+) -> None:
+    policy = AddressPolicy(variable="ARL_MODELS_ALLOW_PRIVATE")
+    with m.model_endpoint(m.in_turn(m.says("x"))) as endpoint:
+        chat = Chat(options(endpoint.url), no_secret, lambda: GuardedTransport(policy))
+        chats.append(chat)
+        reply = ask(chat)
+        assert endpoint.asked == []
+    assert set(outcomes(reply)) == {"unreachable"}
+    assert "ARL_MODELS_ALLOW_PRIVATE" in reply.waits_for
