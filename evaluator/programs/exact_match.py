@@ -35,6 +35,7 @@ UNUSED_CONFIG: Final = ("_attn_implementation", "attn_implementation", "_name_or
 CONFIG_BYTES: Final = 1024 * 1024
 DTYPES: Final = ("float32", "bfloat16", "float16")
 EXIT_REFUSED: Final = 43
+BEYOND: Final = "a prompt has more tokens than the model has positions, or tokens that it lacks"
 Z_95: Final = 1.959963984540054
 
 
@@ -70,8 +71,8 @@ def main() -> int:
             stage_weights(inputs["artifact"], config, Path(scratch))
             model = load_model(architecture, Path(scratch), options)
             answers = generate(model, tokenizer, items, options)
-    except RefusedError as refused:
-        print(f"exact_match: {refused}", file=sys.stderr)
+    except (RefusedError, IndexError) as error:
+        print(f"exact_match: {BEYOND if type(error) is IndexError else error}", file=sys.stderr)
         return EXIT_REFUSED
     with os.fdopen(int(os.environ["ARL_SCORE_FD"]), "wb") as channel:
         channel.write(json.dumps(score(items, answers, options), allow_nan=False).encode())
@@ -125,8 +126,7 @@ def check_artifact(artifact: Path, known: Sequence[str] = ARCHITECTURES) -> tupl
     if not isinstance(architectures, list) or len(architectures) != 1:
         raise RefusedError("config.json: architectures must name exactly one")
     if architectures[0] not in known:
-        allowed = ", ".join(known)
-        raise RefusedError(f"config.json: {architectures[0]!r} is not one of {allowed}")
+        raise RefusedError(f"config.json: {architectures[0]!r} is not one of {', '.join(known)}")
     return architectures[0], {k: v for k, v in config.items() if k not in UNUSED_CONFIG}
 
 
@@ -276,8 +276,7 @@ def score(
     items: Sequence[Item], answers: Sequence[tuple[str, bool]], options: Options
 ) -> dict[str, Any]:
     pattern = re.compile(options.format or ".*", re.DOTALL)
-    pairs = list(zip(items, answers, strict=True))
-    exact = [float(ended and text in item.answers) for item, (text, ended) in pairs]
+    exact = [float(e and t in i.answers) for i, (t, e) in zip(items, answers, strict=True)]
     formed = [float(ended and pattern.fullmatch(text) is not None) for text, ended in answers]
     metrics = {"exact_match": sum(exact) / len(exact), "format_ok": sum(formed) / len(formed)}
     for name, value in metrics.items():

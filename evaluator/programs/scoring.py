@@ -85,8 +85,9 @@ def run(name: str, options: type[T], evaluate: Callable[[T, Inputs], Result]) ->
     try:
         result = evaluate(read_options(options, document.get("options") or {}), inputs)
         write(result)
-    except RefusedError as refused:
-        print(f"{name}: {refused}", file=sys.stderr)
+    except (RefusedError, IndexError) as error:
+        beyond = type(error) is IndexError  # what torch's embeddings raise
+        print(f"{name}: {exact_match.BEYOND if beyond else error}", file=sys.stderr)
         status = EXIT_REFUSED
     sys.stdout.flush()
     sys.stderr.flush()
@@ -133,8 +134,11 @@ def read_rows(split: Path) -> list[tuple[str, dict[str, Any]]]:
     for file in [split] if split.is_file() else sorted(split.rglob("*.jsonl")):
         for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
             if line.strip():
-                row = json.loads(line)
                 where = f"{file.name}, line {number}"
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError):
+                    raise RefusedError(f"{where}: not JSON") from None
                 if not isinstance(row, dict):
                     raise RefusedError(f"{where}: expected an object")
                 rows.append((where, row))
