@@ -32,6 +32,7 @@ COALESCE_S: Final = 0.25
 """Between two messages about all studies."""
 SEND_PATIENCE_S: Final = 10.0
 """How long a client may leave a message unread before it is dropped."""
+PIECE_BYTES: Final = 32 * 1024
 LONGEST_SEQ: Final = 2**62
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _BEGIN: Final = b"retry: 1000\n\n"
@@ -147,19 +148,19 @@ async def _of_all(feeds: Feeds) -> AsyncIterator[bytes]:
     known, number = dict(feeds.marks()), 0
     try:
         while True:
-            moved = feeds.marks_moved
+            moved, marks = feeds.marks_moved, dict(feeds.marks())
             news = [
                 {"chain": chain, "seq": mark.seq, "state": mark.state}
-                for chain, mark in feeds.marks().items()
-                if known.get(chain) != mark
+                for chain, mark in marks.items()
+                if known and known.get(chain) != mark
             ]
-            if news and known:
+            known = marks
+            if news:
                 number += 1
                 yield told(number, {"chains": news}).data
                 await asyncio.sleep(COALESCE_S)
             elif not await _comes(moved):
                 yield _HEARTBEAT
-            known = dict(feeds.marks()) if news else known
     finally:
         feeds.unwatch()
 
@@ -229,10 +230,15 @@ class EventStream(Response):
 
 
 async def _sent(send: Send, data: bytes) -> bool:
-    """False when the client left it unread."""
-    with anyio.move_on_after(SEND_PATIENCE_S) as patience:
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-    return not patience.cancelled_caught
+    """False when the client left it unread. A server waits for the client only before it takes
+    more, so that a long message goes out in pieces."""
+    for start in range(0, len(data), PIECE_BYTES):
+        piece = data[start : start + PIECE_BYTES]
+        with anyio.move_on_after(SEND_PATIENCE_S) as patience:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if patience.cancelled_caught:
+            return False
+    return True
 
 
 async def _close(source: AsyncIterator[bytes]) -> None:
