@@ -1,0 +1,1 @@
+"""PPO by OpenRLHF as a command, for clusters."""
