@@ -58,11 +58,12 @@ def start(
     resume: Path | None = None,
     packages: Path | None = None,
     python: Path | None = None,
+    variables: Mapping[str, str] | None = None,
     **options: object,
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
     """Start one attempt of a training program in a directory of its own; `data` are its inputs
     beside the base (the demo's training rows by default), `packages` a directory of libraries
-    that the interpreter lacks, which is this one unless `python` names another."""
+    that the interpreter lacks, which is this one unless `python` names another; `variables` are set besides."""
     workspace = directory / "workspace"
     workspace.mkdir(parents=True)
     (directory / "output").mkdir()
@@ -88,6 +89,7 @@ def start(
         "ARL_OUTPUT": str(directory / "output"),
         "ARL_REPORTS": str(directory / "reports"),
         "ARL_STOP": str(directory / "stop"),
+        **(variables or {}),
     }
     return Trial(directory), subprocess.Popen(
         [str(python or sys.executable), "-P", "-m", f"inner_trials.{program}"],

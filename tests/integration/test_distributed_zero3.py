@@ -39,6 +39,8 @@ def two(processes: int = 2) -> dict[str, Any]:
     return {
         **STEPS,
         "python": PYTHON,
+        # DeepSpeed compiles a kernel for the CPU once, which takes a minute.
+        "variables": {"TORCH_EXTENSIONS_DIR": str(PYTHON.parents[1] / "kernels")},
         "trainer": "zero3",
         "data_parallel": processes,
         "per_device_train_batch_size": BATCH // processes,
