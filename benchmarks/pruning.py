@@ -5,10 +5,13 @@
 The curves are those of benchmarks/pruning_curves.py. A winner is lost when what is left of a
 study is worse than the best trial that was cancelled; `beyond noise`, when it is worse by more
 than the noise of a result. Peers, and pruners without their margin, see the first few studies.
+An oracle knows what every trial will come to and ends, after the first ones, all that will not
+be the best so far: nothing that loses no winner can save more.
 """
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +26,7 @@ from evaluator.pruning import (
     decide_pruning,
     pack_curve,
 )
+from evaluator.pruning_margin import FIRST_LOOK, LOOKS_PER_HORIZON
 from ledger.records import Direction
 
 Cuts = list[int | None]
@@ -46,6 +50,11 @@ PRUNERS: Final[Mapping[str, PrunerSettings]] = {
     "patient, no margin": PrunerSettings(name="patient", patience=20, margin="none"),
 }
 """Every pruner with the study file's defaults, and without the margin."""
+ORACLES: Final[Mapping[str, float]] = {
+    "oracle, from the first report": 0.0,
+    "oracle, from the first look": FIRST_LOOK / LOOKS_PER_HORIZON,
+}
+"""From which part of the horizon it ends trials: at once, or when the margin first looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,18 @@ def _cut_at(
     return None
 
 
+def oracle_cuts(study: Study, share: float) -> Cuts:
+    startup = PrunerSettings(name="power_law").startup_trials
+    cuts: Cuts = []
+    best = -math.inf
+    for number, (curve, result) in enumerate(zip(study.curves, study.results, strict=True)):
+        is_kept = number < startup or result > best
+        reached = (n for n, (step, _) in enumerate(curve, 1) if step >= share * study.horizon)
+        cuts.append(None if is_kept else next(reached))
+        best = max(best, result) if is_kept else best
+    return cuts
+
+
 def loss_of(study: Study, cuts: Sequence[int | None]) -> Loss:
     saved = sum(
         1.0 - curve[cut - 1][0] / curve[-1][0]
@@ -125,6 +146,12 @@ def summed(pruner: str, family: str, studies: Sequence[Study], cuts: Sequence[Cu
         sum(one.worse_by > 0.0 for one in losses) / count,
         sum(one.worse_by > one.noise for one in losses) / count,
     )
+
+
+def measure_oracle(label: str, family: str, *, studies: int, trials: int) -> Row:
+    drawn = [draw_study(family, trials, str(number)) for number in range(studies)]
+    cuts = [oracle_cuts(study, ORACLES[label]) for study in drawn]
+    return summed(label, family, drawn, cuts)
 
 
 def measure(label: str, family: str, *, studies: int, trials: int) -> Row:
@@ -170,6 +197,8 @@ def main(argv: Sequence[str]) -> int:
             options.json.write_text(json.dumps([asdict(one) for one in rows], indent=1) + "\n")
 
     for family in options.family or families:
+        for name in () if options.pruner else ORACLES:
+            note(measure_oracle(name, family, studies=options.studies, trials=options.trials))
         for name in options.pruner or PRUNERS:
             studies = options.few if PRUNERS[name].margin == "none" else options.studies
             note(measure(name, family, studies=studies, trials=options.trials))

@@ -4,7 +4,8 @@
 end), one late bloomer in twenty. `adverse`: one trial in eight looks hopeless until up to .6 of
 its way, and others fall after a good start. `items`: reports are scores of the same forty items in
 the same order, and a trial's result is their mean. `recorded NAME`: runs of TRL kept in
-benchmarks/tables/NAME.json, drawn without replacement.
+benchmarks/tables/NAME.json, drawn without replacement; no constant was chosen on
+those of HELD_OUT.
 """
 
 import json
@@ -110,6 +111,7 @@ def _draw_items(rng: random.Random, trials: int) -> Study:
 # --- recorded ------------------------------------------------------------------------------------
 
 RECORDED: Final = "recorded "
+HELD_OUT: Final = ("sft_from_128", "dpo_lora_from_64", "grpo_lora_from_64")
 
 
 def recorded_families() -> list[str]:
@@ -118,13 +120,18 @@ def recorded_families() -> list[str]:
 
 def _draw_recorded(rng: random.Random, trials: int, name: str) -> Study:
     """A study of runs of the table; of two runs of one point, either."""
-    table = json.loads((TABLES / f"{name}.json").read_text())
-    runs: dict[int, list[Points]] = {}
-    for row in table["rows"]:
-        runs.setdefault(row["point"], []).append([(step, value) for step, value in row["curve"]])
+    runs = _runs(name)
     points = rng.sample(sorted(runs), min(trials, len(runs)))
     curves = [rng.choice(runs[point]) for point in points]
-    pairs = [_ends(found) for found in runs.values() if len(found) > 1]
-    spread = [statistics.variance(ends) for ends in pairs]
+    pairs = [_ends(found) for found in _runs(name.partition("_from_")[0]).values()]
+    spread = [statistics.variance(ends) for ends in pairs if len(ends) > 1]
     noise = math.sqrt(statistics.fmean(spread)) if spread else NOISE
-    return Study(curves=curves, results=_ends(curves), horizon=table["steps"], noise=noise)
+    return Study(curves=curves, results=_ends(curves), horizon=curves[0][-1][0], noise=noise)
+
+
+def _runs(name: str) -> dict[int, list[Points]]:
+    """By point; only the first points of a table have a second run of some."""
+    runs: dict[int, list[Points]] = {}
+    for row in json.loads((TABLES / f"{name}.json").read_text())["rows"]:
+        runs.setdefault(row["point"], []).append([(step, value) for step, value in row["curve"]])
+    return runs

@@ -1,14 +1,14 @@
 """Record tables of real training runs: settings, held-out curve, seconds.
 
     python -m benchmarks.record_tables sft dpo_lora grpo_lora [--points 64] [--repeated 32]
-    python -m benchmarks.record_tables sft dpo_lora grpo_lora --held-out
+    python -m benchmarks.record_tables sft dpo_lora grpo_lora --from 64 [--points 64]
 
 Every row is one run of the demo's task with TRL in this process. The points are those of a
 scrambled Sobol sequence over the table's space (`benchmarks/table_spaces.py`), the same ones
 each time. All run with seed 0, then the first `--repeated` of them with seed 1, which tells the
 noise. `benchmarks/tables/NAME.json` is written after each row: a recording that was stopped goes
-on where it was. With `--held-out` the next `--points` points of the same sequence run once each,
-into NAME_held_out.json: pruning is measured on these, and no constant of it was chosen on them.
+on where it was. With `--from N` it is the points from number N on, once each, into
+NAME_from_N.json: more curves for pruning to be measured on.
 """
 
 import argparse
@@ -40,12 +40,12 @@ def design(table: str, points: int) -> list[Params]:
     return [from_cube(space, [float(share) for share in row]) for row in cube]
 
 
-def heading(table: str, rows: Sequence[dict[str, Any]], *, held_out: bool) -> dict[str, Any]:
+def heading(table: str, rows: Sequence[dict[str, Any]], *, start: int) -> dict[str, Any]:
     """Everything about the table but its rows."""
     from benchmarks.table_runs import CHECKPOINTS, HELD_OUT, STEPS
 
     points = len({row["point"] for row in rows})
-    runs = "--held-out" if held_out else f"--repeated {len(rows) - points}"
+    runs = f"--from {start}" if start else f"--repeated {len(rows) - points}"
     return {
         "name": table,
         "command": f"python -m benchmarks.record_tables {table} --points {points} {runs}",
@@ -54,7 +54,7 @@ def heading(table: str, rows: Sequence[dict[str, Any]], *, held_out: bool) -> di
         "steps": STEPS[table],
         "checkpoints": CHECKPOINTS,
         "design": f"scrambled Sobol, seed {DESIGN_SEED}, {points} points"
-        + (f" from number {rows[0]['point']} on" if held_out else ""),
+        + (f" from number {start} on" if start else ""),
         "space": {
             name: describe(distribution)
             + (f" when {describe_conditions(distribution.when)}" if distribution.when else "")
@@ -82,17 +82,13 @@ def write_table(path: Path, head: dict[str, Any], rows: Sequence[dict[str, Any]]
     draft.replace(path)
 
 
-def record(
-    table: str, laboratory: Any, *, points: int, repeated: int, held_out: bool = False
-) -> None:
-    path = FOLDER / (f"{table}_held_out.json" if held_out else f"{table}.json")
+def record(table: str, laboratory: Any, *, points: int, repeated: int, start: int = 0) -> None:
+    path = FOLDER / (f"{table}_from_{start}.json" if start else f"{table}.json")
     rows = read_rows(path)
     done = {(row["point"], row["seed"]) for row in rows}
-    if held_out:
-        runs = [(point, params, 0) for point, params in enumerate(design(table, 2 * points))]
-        runs = runs[points:]
-    else:
-        runs = [(point, params, 0) for point, params in enumerate(design(table, points))]
+    drawn = design(table, start + points)
+    runs = [(point, drawn[point], 0) for point in range(start, start + points)]
+    if not start:
         runs += [(point, params, 1) for point, params, _ in runs[:repeated]]
     for point, params, seed in runs:
         if (point, seed) in done:
@@ -100,7 +96,7 @@ def record(
         run = laboratory.run(table, params, seed)
         row = {"point": point, "seed": seed, "params": params}
         rows.append(row | {"curve": run.curve, "seconds": run.seconds})
-        write_table(path, heading(table, rows, held_out=held_out), rows)
+        write_table(path, heading(table, rows, start=start), rows)
         print(path.stem, point, seed, run.curve[-1][1], run.seconds, flush=True)
 
 
@@ -114,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--points", type=int, default=64)
     parser.add_argument("--repeated", type=int, default=32, help="points that run twice")
     parser.add_argument(
-        "--held-out", action="store_true", help="the points after these, once each"
+        "--from", dest="start", type=int, default=0, help="the points from this number on, once"
     )
     options = parser.parse_args(argv)
     # More threads are slower on a model this small, and give other last digits.
@@ -134,7 +130,7 @@ def main(argv: Sequence[str]) -> int:
                 laboratory,
                 points=options.points,
                 repeated=options.repeated,
-                held_out=options.held_out,
+                start=options.start,
             )
     return 0
 

@@ -1,8 +1,8 @@
 """The margin: what a running trial may still come to, by what completed ones came to.
 
 A trial may be ended only when two measures of the study's own completed curves agree that it
-cannot become the best. The forecast of its curve stays below the best one even when it errs as
-far as forecasts at this step erred before. And it is no stranger: curves that looked like it at
+cannot become the best. The pooled forecast of its curve stays below the best one even when it
+errs as far as it does for complete curves. And it is no stranger: curves that looked like it at
 this step are known to the end, and none that looked like it or worse gained nearly what it
 lacks. Where either cannot be told, the trial runs on, and what it comes to is the next
 measurement: what was never seen is never cancelled.
@@ -11,29 +11,32 @@ measurement: what was never seen is never cancelled.
 import math
 import statistics as plain
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Final, TypeAlias
+from typing import Final
 
 from evaluator.objective import as_maximized
-from evaluator.pruning_curves import PackedCurve, pack_curve, unpack
-from evaluator.pruning_forecast import COMPARED_CURVES, allowance_for, forecast_at
+from evaluator.pruning_curves import CURVE_POINTS, PackedCurve, pack_curve, thin_curve, unpack
+from evaluator.pruning_forecast import COMPARED_CURVES, forecast_at
+from evaluator.pruning_regression import Figures, figures_of, upper_bound
 from ledger.records import Direction
 
 LOOKS_PER_HORIZON: Final = 16
-FIRST_LOOK: Final = 4
+FIRST_LOOK: Final = 5
 LAST_LOOK: Final = 13
 """A trial is looked at once in each of these sixteenths of the horizon: a few looks, not one per
-report, none in the first quarter, and none when little is left to save."""
+report, none in the first five, and none when little is left to save."""
 ALIKE_SHARE: Final = 0.5
 """Curves look alike when level and last rise differ by at most this part of what is lacking."""
 FEWEST_ALIKE: Final = 2
-EARLIER: Final = 2 / 3
+FEARED_SHARE: Final = 0.25
+"""One is no better than another when level and last rise exceed it by at most this part."""
+EARLIER: Final = 0.8
 """A curve is compared with what others were at this part of its way, too: it may be late."""
-EARLIER_SHARE: Final = 0.25
-"""Then it must be no better by more than this part of what is lacking."""
+EARLIER_SHARE: Final = 0.1
+"""Then one is no better that exceeds it by at most this part of what is lacking."""
 GAIN_SHARE: Final = 0.9
 """A gain of this part of what is lacking is near enough to be feared."""
 
@@ -50,18 +53,13 @@ class _Seen:
     """The best value so far; of means, the latest."""
     rise: float
     """How much of that came in the second half of the way."""
-    forecast: float | None
-    """Of the value at the horizon; None from too few reports."""
+    figures: Figures
 
     def is_no_better(self, other: "_Seen", width: float) -> bool:
         return self.level <= other.level + width and self.rise <= other.rise + width
 
     def is_like(self, other: "_Seen", width: float) -> bool:
         return self.is_no_better(other, width) and other.is_no_better(self, width)
-
-
-_Known: TypeAlias = tuple[float, _Seen, _Seen]
-"""What a finished curve came to, how it stood at the look, and how it had stood earlier."""
 
 
 def may_still_win(
@@ -76,20 +74,26 @@ def may_still_win(
 
     Args:
         curve: of the running trial, not empty; higher where better.
-        finished: of trials that ran to their end, as reported.
+        finished: of trials that ran to their end, as reported; not empty.
         of_means: whether the curves are `running_means`, where the best so far says nothing.
     """
     look = _look_of(curve, horizon)
     if look is None:
         return True
-    known = list(_known(finished, direction, look, horizon, of_means=of_means))
-    best = max((final for final, _, _ in known), default=math.inf)
+    best = max(as_maximized(packed[-1], direction) for packed in finished)
     latest = curve[-1:] if of_means else curve
     lacking = best - max(value for _, value in latest)
-    own = _seen([point for point in curve if point[0] <= look], horizon, of_means=of_means)
-    if own is None or not known or lacking <= 0.0:
+    if lacking <= 0.0:
         return True
-    return _reaches(own, known, best) or _is_feared(own, known, lacking)
+    own = _own(curve, look, horizon, of_means=of_means)
+    compared = finished[-COMPARED_CURVES:]
+    finals = [as_maximized(packed[-1], direction) for packed in compared]
+    known = _known(compared, finals, direction, look, horizon, of_means=of_means)
+    earlier = _known(compared, finals, direction, look * EARLIER, horizon, of_means=of_means)
+    if _is_feared(own, known, earlier, lacking):
+        return True
+    bound = upper_bound(own.figures, [(seen.figures, final) for seen, final in known])
+    return bound is None or bound >= best
 
 
 def _look_of(curve: Sequence[tuple[float, float]], horizon: int) -> float | None:
@@ -105,45 +109,43 @@ def _place(step: float, horizon: int) -> int:
 
 
 def _known(
-    finished: Sequence[PackedCurve],
+    compared: Sequence[PackedCurve],
+    finals: Sequence[float],
     direction: Direction,
-    look: float,
+    step: float,
     horizon: int,
     *,
     of_means: bool,
-) -> Iterator[_Known]:
-    for packed in finished[-COMPARED_CURVES:]:
-        code = packed.tobytes()
-        now = _seen_of(code, direction, look, horizon, of_means=of_means)
-        before = _seen_of(code, direction, look * EARLIER, horizon, of_means=of_means)
-        if now is not None:
-            yield as_maximized(packed[-1], direction), now, before or now
+) -> list[tuple[_Seen, float]]:
+    """How complete curves stood at a step, and what they came to."""
+    seen = (_seen_of(p.tobytes(), direction, step, horizon, of_means=of_means) for p in compared)
+    return [(s, final) for s, final in zip(seen, finals, strict=True) if s is not None]
 
 
-def _reaches(own: _Seen, known: Sequence[_Known], best: float) -> bool:
-    """Whether the forecast comes to the best one if it errs as others did. From too few reports
-    for a forecast, the level stands in for it, in all of them."""
-    if own.forecast is None:
-        hope, errors = own.level, [final - now.level for final, now, _ in known]
-    else:
-        hope = own.forecast
-        errors = [final - now.forecast for final, now, _ in known if now.forecast is not None]
-    allowance = allowance_for(errors)
-    return allowance is None or hope + allowance >= best
-
-
-def _is_feared(own: _Seen, known: Sequence[_Known], lacking: float) -> bool:
+def _is_feared(
+    own: _Seen,
+    known: Sequence[tuple[_Seen, float]],
+    earlier: Sequence[tuple[_Seen, float]],
+    lacking: float,
+) -> bool:
     """Whether too few that looked alike are known, or one that looked no better, now or earlier
     on its way, gained nearly as much as this one lacks."""
-    alike = sum(now.is_like(own, ALIKE_SHARE * lacking) for _, now, _ in known)
-    if alike < FEWEST_ALIKE:
-        return True
-    enough = GAIN_SHARE * lacking
-    return any(
-        (now.is_no_better(own, ALIKE_SHARE * lacking) and final - now.level >= enough)
-        or (before.is_no_better(own, EARLIER_SHARE * lacking) and final - before.level >= enough)
-        for final, now, before in known
+    alike = sum(seen.is_like(own, ALIKE_SHARE * lacking) for seen, _ in known)
+    return alike < FEWEST_ALIKE or any(
+        seen.is_no_better(own, share * lacking) and final - seen.level >= GAIN_SHARE * lacking
+        for found, share in ((known, FEARED_SHARE), (earlier, EARLIER_SHARE))
+        for seen, final in found
     )
+
+
+def _own(
+    curve: Sequence[tuple[int, float]], look: float, horizon: int, *, of_means: bool
+) -> _Seen:
+    """The running curve, with as few points on its way as a finished one keeps: means of several
+    reports are smoother than reports."""
+    points = [point for point in curve if point[0] <= look]
+    most = max(2, round(CURVE_POINTS * look / max(horizon, 1)))
+    return _seen(tuple(thin_curve(points, most)), horizon, of_means=of_means)
 
 
 @lru_cache(maxsize=32 * COMPARED_CURVES)
@@ -151,7 +153,7 @@ def _seen_of(
     packed: bytes, direction: Direction, step: float, horizon: int, *, of_means: bool
 ) -> _Seen | None:
     points = _until(unpack(array("d", packed), direction), step)
-    return _seen(points, horizon, of_means=of_means)
+    return _seen(tuple(points), horizon, of_means=of_means) if points else None
 
 
 def _until(points: Sequence[tuple[float, float]], step: float) -> list[tuple[float, float]]:
@@ -164,9 +166,8 @@ def _until(points: Sequence[tuple[float, float]], step: float) -> list[tuple[flo
     return known
 
 
-def _seen(points: Sequence[tuple[float, float]], horizon: int, *, of_means: bool) -> _Seen | None:
-    if not points:
-        return None
+@lru_cache(maxsize=256)
+def _seen(points: tuple[tuple[float, float], ...], horizon: int, *, of_means: bool) -> _Seen:
     middle = points[-1][0] / 2.0
     before = [value for step, value in points if step <= middle] or [points[0][1]]
     level, was = (
@@ -174,7 +175,8 @@ def _seen(points: Sequence[tuple[float, float]], horizon: int, *, of_means: bool
         if of_means
         else (max(value for _, value in points), max(before))
     )
-    return _Seen(level, level - was, forecast_at(tuple(points), horizon))
+    figures = figures_of([value for _, value in points], forecast_at(points, horizon))
+    return _Seen(level, level - was, figures)
 
 
 # --- items ---------------------------------------------------------------------------------------
