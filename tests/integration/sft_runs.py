@@ -63,7 +63,8 @@ def start(
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
     """Start one attempt of a training program in a directory of its own; `data` are its inputs
     beside the base (the demo's training rows by default), `packages` a directory of libraries
-    that the interpreter lacks, which is this one unless `python` names another; `variables` are set besides."""
+    that the interpreter lacks, which is this one unless `python` names another; `variables` are
+    set besides."""
     workspace = directory / "workspace"
     workspace.mkdir(parents=True)
     (directory / "output").mkdir()
