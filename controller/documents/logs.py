@@ -26,5 +26,5 @@ def whole_characters(data: bytes) -> bytes:
             return data
         if lead >= 0xC0:
             length = 2 if lead < 0xE0 else (3 if lead < 0xF0 else 4)
-            return data[:-back] if length > back and len(data) > back else data
+            return data[:-back] if length > back and lead < 0xF8 else data
     return data

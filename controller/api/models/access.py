@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from controller.api.models.common import ISO, Iso, Out, example
+from controller.api.models.wire import ISO, Iso, Out, example
 
 ScopeName = Literal["read", "submit", "promote", "admin"]
 

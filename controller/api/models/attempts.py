@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from controller.api.models.common import DIGEST, ISO, Flagged, Iso, Number, Out, example
+from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, example
 from ledger.records import ArtifactRole, AttemptKind, Split
 from ledger.states import AttemptState, Reason
 

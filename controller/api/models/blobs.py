@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from controller.api.models.common import DIGEST, Out, example
+from controller.api.models.wire import DIGEST, Out, example
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", examples=[DIGEST])]
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from controller.api.models.common import DIGEST, ISO, Flagged, Iso, Number, Out, Scalar, example
 from controller.api.models.trials import TrialOut
+from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, Scalar, example
 from ledger.states import CandidateState, FamilyState, Reason
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from controller.api.models.common import Out, example
+from controller.api.models.wire import Out, example
 from ledger.records import CommandVerb
 
 

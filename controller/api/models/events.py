@@ -2,7 +2,7 @@
 
 from pydantic import Field, JsonValue
 
-from controller.api.models.common import DIGEST, ISO, Flagged, Iso, Out, example
+from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Out, example
 
 
 class EventOut(Flagged):

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from controller.api.models.common import DIGEST, Out, example
+from controller.api.models.wire import DIGEST, Out, example
 
 WORD = Literal["nan", "inf", "-inf"]
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from controller.api.models.common import Number, Out, example
+from controller.api.models.wire import Number, Out, example
 
 
 class StudyToCheck(BaseModel):

@@ -4,7 +4,6 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from controller.api.models.common import ISO, Iso, Number, Out, example
 from controller.api.models.plot_parts import (
     AxisCells,
     AxisColumn,
@@ -17,6 +16,7 @@ from controller.api.models.plot_parts import (
     ScoreRows,
     SlotRow,
 )
+from controller.api.models.wire import ISO, Iso, Number, Out, example
 from ledger.records import Direction
 
 FinalOutcome = Literal["kept", "discarded", "served", "measured", "pruned", "failed", "cancelled"]

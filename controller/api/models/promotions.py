@@ -3,8 +3,8 @@
 from pydantic import Field, JsonValue
 
 from controller.api.models.candidates import FamilyOut, IncumbentOut
-from controller.api.models.common import ISO, Number, Out, Scalar, example
 from controller.api.models.trials import Outcome
+from controller.api.models.wire import ISO, Number, Out, Scalar, example
 from ledger.records import Split
 from ledger.states import Reason, TrialState
 

@@ -2,9 +2,9 @@
 
 from pydantic import Field, JsonValue
 
-from controller.api.models.common import ISO, Flagged, Iso, Number, Out, example
 from controller.api.models.plots import FinalOutcome
 from controller.api.models.study_parts import ModelUseOut
+from controller.api.models.wire import ISO, Flagged, Iso, Number, Out, example
 from ledger.records import Direction
 
 

@@ -6,7 +6,6 @@ from pydantic import Field, JsonValue
 
 from controller.api.models.attempts import AttemptOut
 from controller.api.models.candidates import CandidateBest, FamilyOut, IncumbentOut
-from controller.api.models.common import DIGEST, ISO, Flagged, Iso, Number, Out, example
 from controller.api.models.study_parts import (
     BaselineOut,
     BudgetOut,
@@ -19,6 +18,7 @@ from controller.api.models.study_parts import (
     PromotionBrief,
     TimingsOut,
 )
+from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, example
 from ledger.records import Direction
 from ledger.states import Reason, StudyState
 
@@ -97,6 +97,7 @@ class StudyOut(Flagged):
             "network": None,
             "timings": TimingsOut.model_config["json_schema_extra"]["examples"][0],  # type: ignore[index]  # an example has them
             "worker": "host:4711",
+            "bundle": DIGEST,
             "head": {"seq": 311, "digest": DIGEST},
             "families": [],
             "incumbents": [],
@@ -125,6 +126,7 @@ class StudyOut(Flagged):
     network: NetworkOut | None
     timings: TimingsOut
     worker: str | None
+    bundle: str = Field(description="Digest of the evaluator; empty in `reported` mode.")
     head: HeadOut
     families: list[FamilyOut]
     incumbents: list[IncumbentOut]

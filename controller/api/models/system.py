@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from controller.api.models.common import ISO, Iso, Number, Out, example
+from controller.api.models.wire import ISO, Iso, Number, Out, example
 from ledger.states import AttemptState, StudyState
 
 

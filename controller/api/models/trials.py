@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from controller.api.models.attempts import ArtifactOut, AttemptOut, EvaluationOut
-from controller.api.models.common import (
+from controller.api.models.wire import (
     ISO,
     Flagged,
     Iso,

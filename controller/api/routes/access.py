@@ -14,7 +14,7 @@ from controller.api.models.access import (
     TokenWanted,
     Who,
 )
-from controller.api.models.common import Page
+from controller.api.models.wire import Page
 from controller.api.mutations import Mutation, mutation
 from controller.api.problems import documented
 from controller.api.routing import new_router, service_of

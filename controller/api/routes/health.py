@@ -6,7 +6,7 @@ from fastapi import Depends, Request, Response
 
 from controller.api.access import Principal, allowed
 from controller.api.metrics import CONTENT_TYPE
-from controller.api.models.common import Out, example
+from controller.api.models.wire import Out, example
 from controller.api.routing import new_router, service_of
 from controller.api.tokens import Scope
 from controller.wiring import Service

@@ -61,7 +61,7 @@ def read_log(
         int,
         Query(ge=-(2**40), le=2**40, description="Byte to begin at; negative: from the end"),
     ] = 0,
-    limit: Annotated[int, Query(ge=1, le=1024 * 1024, description="Bytes, at most")] = 64 * 1024,
+    limit: Annotated[int, Query(ge=4, le=1024 * 1024, description="Bytes, at most")] = 64 * 1024,
     wait_s: Annotated[
         float,
         Query(

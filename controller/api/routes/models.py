@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 
 from controller.api.models.candidates import IncumbentOut
-from controller.api.models.common import Page
 from controller.api.models.promotions import ModelsOut
+from controller.api.models.wire import Page
 from controller.api.problems import documented
 from controller.api.reading import LARGEST_NUMBER, LONGEST_NAME, Limit, Reader, TheService
 from controller.api.routing import new_router

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 
-from controller.api.models.common import Page
 from controller.api.models.promotions import PromotionDetail, PromotionOut
+from controller.api.models.wire import Page
 from controller.api.problems import documented
 from controller.api.reading import (
     LONGEST_NAME,

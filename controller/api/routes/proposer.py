@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request
 
-from controller.api.models.common import Page
 from controller.api.models.proposer import ModelCallListed, ModelCallOut, ProposerOut
+from controller.api.models.wire import Page
 from controller.api.problems import documented
 from controller.api.reading import (
     LARGEST_NUMBER,

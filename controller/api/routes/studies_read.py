@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
 
-from controller.api.models.common import Page
 from controller.api.models.studies import SpecOut, StudyListed, StudyOut
+from controller.api.models.wire import Page
 from controller.api.problems import documented
 from controller.api.reading import (
     Cursor,
