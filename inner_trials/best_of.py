@@ -80,8 +80,9 @@ def check_any(rows: Sequence[object], prompts: int, samples: int, min_reward: fl
     if not rows:
         raise DataError(
             f"train: of {prompts} prompts with {samples} answers each none gave a row with a"
-            f" reward of {min_reward:g} or more; sample more, set another temperature, lower"
-            " min_reward, or begin from a better base"
+            f" reward of {min_reward:g} or more that the model ended itself; sample more, raise"
+            " max_new_tokens, set another temperature, lower min_reward, or begin from a better"
+            " base"
         )
 
 

@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, object] = {
 SAMPLED: Mapping[str, Mapping[str, object]] = {
     "grpo": {"max_completion_length": 8, "num_generations": 4, "verifier": "exact"},
     "ppo": {"max_completion_length": 8},
-    "rejection_sampling": {"max_new_tokens": 8, "min_reward": -1.0},
+    "rejection_sampling": {"max_new_tokens": 16, "samples": 16, "min_reward": -1.0},
 }
 
 
