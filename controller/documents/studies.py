@@ -155,6 +155,7 @@ def whole_document(session: ReadSession, study: Study) -> dict[str, Json]:
     use = model_use(session, study.id)
     return {
         **study_document(session, study),
+        "bundle": study.bundle_digest,
         "families": [family_document(f) for f in reads.list_families(session, study.id)],
         "incumbents": [incumbent_document(incumbent) for incumbent in incumbents],
         "pending_commands": [
