@@ -184,11 +184,8 @@ def test_tools_need_the_input_and_a_template_that_writes_calls(tools: Any, task:
         played(models.load_tokenizer(task / "base"), tools, ["1"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("partial", ["learn", "mask"])
-def test_grpo_learns_from_answers_that_call_tools(
-    base: Path, place: Path, task: Path, tmp_path: Path, partial: str
-) -> None:
+def write_data(task: Path, directory: Path) -> None:
+    """Conversations that begin with a call, as `shown`, and the same prompts, as `asked`."""
     rows = [json.loads(line) for line in (task / "data" / "train.jsonl").read_text().splitlines()]
     for row in rows[:600]:
         row["digits"] = row["prompt"].split()[1][:3]
@@ -201,11 +198,19 @@ def test_grpo_learns_from_answers_that_call_tools(
         }
         for row in rows[:600]
     ]
-    (tmp_path / "shown.jsonl").write_text("".join(json.dumps(row) + "\n" for row in shown))
+    (directory / "shown.jsonl").write_text("".join(json.dumps(row) + "\n" for row in shown))
     asked = [
         {"prompt": row["digits"], "answer": "".join(sorted(row["digits"]))} for row in rows[:600]
     ]
-    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+    (directory / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partial", ["learn", "mask"])
+def test_grpo_learns_from_answers_that_call_tools(
+    base: Path, place: Path, task: Path, tmp_path: Path, partial: str
+) -> None:
+    write_data(task, tmp_path)
     first = sft_runs.train(
         tmp_path / "sft",
         task,
