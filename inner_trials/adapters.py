@@ -191,13 +191,14 @@ def lora_config(settings: AdapterSettings, *, task: str = "CAUSAL_LM") -> Any:
     )
 
 
-def restore_head(model: Any, settings: AdapterSettings) -> None:
-    """On a 4-bit base TRL halves the precision of all that is trained; a new head reads what the
-    base computes, and needs the precision of that."""
+def restore_precision(model: Any, settings: AdapterSettings) -> None:
+    """On a 4-bit base TRL halves the precision of all that is trained. A new head needs that of
+    what the base computes; an adapter is read back from a checkpoint in fp32, and a run that was
+    stopped would go on to other weights."""
     if settings.parameterization != "qlora":
         return
-    for name, weight in model.named_parameters():
-        if weight.requires_grad and "lora_" not in name:
+    for weight in model.parameters():
+        if weight.requires_grad:
             weight.data = weight.data.float()
 
 

@@ -106,6 +106,7 @@ def build_trainer(
         rollout_func=None if job.environment is None else turns(job, encoded, judge),
         **particular,
     )
+    adapters.restore_precision(trainer.model, settings)
     if trainer.ref_model is not None and training.find_input("adapter") is not None:
         # TRL loads it from the base's files, without the adapter that was merged into the base.
         trainer.ref_model.load_state_dict(trainer.model.state_dict())

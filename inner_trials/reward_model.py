@@ -132,7 +132,7 @@ def build_trainer(job: Job) -> Any:
             processing_class=tokenizer,
             peft_config=adapters.lora_config(settings, task="SEQ_CLS"),
         )
-    adapters.restore_head(trainer.model, settings)
+    adapters.restore_precision(trainer.model, settings)
     unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
     return trainer
 

@@ -105,6 +105,7 @@ def build_trainer(job: Job) -> Any:
             processing_class=tokenizer,
             peft_config=adapters.lora_config(settings),
         )
+    adapters.restore_precision(trainer.model, settings)
     # A packed row is several of ours, so only whether there is any can be said.
     if not settings.packing or len(trainer.train_dataset) == 0:
         unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
