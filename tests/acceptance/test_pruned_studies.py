@@ -40,15 +40,15 @@ def test_what_cannot_win_is_ended_and_the_best_is_kept(
         objective={"metric": "score", "direction": "minimize"},
         program={"kind": "command", "argv": ["/bin/sh", "-c", LEARNS]},
         proposer={"name": "grid"},
-        space={"x": {"type": "float", "low": 0.1, "high": 0.9, "step": 0.2, "default": 0.7}},
+        space={"x": {"type": "float", "low": 0.1, "high": 0.9, "step": 0.05, "default": 0.7}},
         pruning={"name": name, "startup_trials": 2, "horizon": 8, **options},
         duplicates="replicate",
-        budget={"trials": 5},
+        budget={"trials": 17},
     )
     study = drive(service, study_id)
     assert study.state is StudyState.COMPLETED
     with service.ledger.read() as session:
-        trials = [reads.get_trial(session, f"{study_id}-{number}") for number in range(2, 7)]
+        trials = [reads.get_trial(session, f"{study_id}-{number}") for number in range(2, 19)]
         view = load_view(session, study_id)
     ends = {t.candidate.params["x"]: (t.trial.state, t.trial.reason) for t in trials}
     assert ends[0.1][0] is TrialState.COMPLETE
@@ -57,7 +57,7 @@ def test_what_cannot_win_is_ended_and_the_best_is_kept(
     assert {trial.trial.reason for trial in pruned} == {reason}
     assert all({v.metric: v.step for v in t.latest}["score"] < 8 for t in pruned)
     complete = [c for c in view.other_curves if c.is_complete]
-    assert len(complete) + len(pruned) == len(view.other_curves) == 5
+    assert len(complete) + len(pruned) == len(view.other_curves) == 17
     assert len(view.curves) == len(complete) + 2
     service.close()
 
