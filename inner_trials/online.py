@@ -218,7 +218,8 @@ def rollout_writer(job: Job[S], judge: Judge, scorer: Any) -> RolloutWriter | No
         environment=None if job.environment is None else job.environment.version,
     )
     directory = reporting.output_dir() / ROLLOUTS_DIR
-    shutil.rmtree(directory, ignore_errors=True)
+    if distributed.is_first():  # another rank may be later than what the first puts there
+        shutil.rmtree(directory, ignore_errors=True)
     limit = int(job.settings.rollout_mib * MIB)
     kind = SharedWriter if distributed.is_joined() else RolloutWriter
     writer = kind(directory, origin, limit_bytes=limit)
