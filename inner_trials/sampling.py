@@ -96,11 +96,13 @@ def _check_lengths(texts: Sequence[str], tokenizer: Any, model: Any, max_new_tok
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return
-    longest = max(len(ids) for ids in tokenizer(list(texts))["input_ids"])
-    if longest + max_new_tokens > positions:
+    lengths = [len(ids) for ids in tokenizer(list(texts))["input_ids"]]
+    longest = max(range(len(lengths)), key=lengths.__getitem__)
+    if lengths[longest] + max_new_tokens > positions:
         raise data.DataError(
-            f"train: its longest prompt has {longest} tokens, which with max_new_tokens"
-            f" {max_new_tokens} is more than the base's {positions} positions; shorten one of them"
+            f"train: its longest prompt, number {longest + 1}, has {lengths[longest]} tokens, which"
+            f" with max_new_tokens {max_new_tokens} is more than the base's {positions} positions;"
+            " shorten one of them"
         )
 
 
