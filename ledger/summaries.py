@@ -1,5 +1,6 @@
 """Reads for people: what a study amounts to, who a name means, how a request was answered."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,13 +8,15 @@ from typing import Final
 from sqlalchemy import func, select
 
 from ledger.database import ReadSession
+from ledger.entries import AttemptStarted
 from ledger.errors import NotFound
-from ledger.records import Attempt, AttemptKind, Study, Trial, TrialKind, Verdict
+from ledger.records import Attempt, Study, Trial, TrialKind, Verdict
 from ledger.rows import (
     ATTEMPTS,
     CANDIDATES,
     COMMANDS,
     DECISIONS,
+    ENTRIES,
     LATEST,
     STUDIES,
     TRIALS,
@@ -86,14 +89,14 @@ def is_candidate(session: ReadSession, candidate_id: str) -> bool:
 
 def count_outcomes(session: ReadSession, study_id: str) -> list[OutcomeCount]:
     """Every trial of a study, counted by kind, state, verdict and reason."""
-    keys = (TRIALS.c.kind, TRIALS.c.state, TRIALS.c.verdict, TRIALS.c.reason)
+    # In the order of the index, which then is all that is read.
+    keys = (TRIALS.c.state, TRIALS.c.kind, TRIALS.c.verdict, TRIALS.c.reason)
     query = (
         select(*keys, func.count().label("trials"))
         .where(TRIALS.c.study_id == study_id)
         .group_by(*keys)
-        .order_by(*keys)
     )
-    return [
+    found = [
         OutcomeCount(
             kind=TrialKind(row.kind),
             state=TrialState(row.state),
@@ -103,6 +106,7 @@ def count_outcomes(session: ReadSession, study_id: str) -> list[OutcomeCount]:
         )
         for row in session.connection.execute(query)
     ]
+    return sorted(found, key=lambda o: (o.kind, o.state, o.verdict or "", o.reason or ""))
 
 
 def baseline_values(session: ReadSession, study_id: str) -> list[float]:
@@ -149,13 +153,21 @@ def leader_id(session: ReadSession, study_id: str) -> str | None:
 
 
 def first_starts(session: ReadSession, study_id: str) -> FirstStarts:
-    """Of any attempt, and of a training attempt."""
-    query = select(func.min(ATTEMPTS.c.started_at)).where(ATTEMPTS.c.study_id == study_id)
-    run = session.connection.execute
-    return FirstStarts(
-        attempt=run(query).scalar_one(),
-        trial=run(query.where(ATTEMPTS.c.kind == AttemptKind.TRAIN)).scalar_one(),
+    """Of any attempt, and of a training attempt: from the entries, the first of which tell it,
+    however many attempts there are."""
+    query = (
+        select(ENTRIES.c.body)
+        .where(ENTRIES.c.chain == study_id, ENTRIES.c.kind == AttemptStarted.kind)
+        .order_by(ENTRIES.c.seq)
+        .execution_options(yield_per=10)
     )
+    first: float | None = None
+    for (text,) in session.connection.execute(query):
+        body = json.loads(text)
+        first = body["at"] if first is None else first
+        if body["payload"]["trial_starts"]:
+            return FirstStarts(attempt=first, trial=body["at"])
+    return FirstStarts(attempt=first, trial=None)
 
 
 def latest_values(

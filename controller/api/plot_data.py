@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.plots.columns import Sample, chosen_places
+from controller.plots.history import Summary, history
 from ledger.database import ReadSession
 from ledger.plot_reads import (
     ArmColumn,
@@ -15,7 +16,7 @@ from ledger.plot_reads import (
     params_of,
 )
 from ledger.reads import maximizes
-from ledger.records import Study
+from ledger.records import Json, Study
 
 STUDIES_KEPT: Final = 16
 PLACES_KEPT: Final = 4_000_000
@@ -27,6 +28,7 @@ SAMPLED: Final = 2000
 @dataclass(slots=True)
 class _Kept:
     columns: FinishedColumns = field(default_factory=FinishedColumns)
+    summary: Summary | None = None
     arms: ArmColumn = field(default_factory=ArmColumn)
     sample: Sample | None = None
     sample_length: int = -1
@@ -46,6 +48,16 @@ class PlotData:
         with kept.lock:
             extend_finished(session, study.id, kept.columns)
             return kept.columns
+
+    def history(self, session: ReadSession, study: Study, points: int) -> dict[str, Json]:
+        """The plot, from what is remembered of the trials that were there before."""
+        kept = self._of(study.id)
+        with kept.lock:
+            extend_finished(session, study.id, kept.columns)
+            if kept.summary is None:
+                kept.summary = Summary(maximize=maximizes(study))
+            kept.summary.update(kept.columns)
+            return history(kept.columns, kept.summary, points=points)
 
     def arms(self, session: ReadSession, study: Study) -> tuple[FinishedColumns, ArmColumn]:
         """The same, and who proposed each."""

@@ -2,29 +2,76 @@
 
 import heapq
 import math
+from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from controller.plots.columns import short
 from ledger.plot_reads import OUTCOMES, FinishedColumns
 from ledger.records import Json
 from ledger.sampling import kept_positions
 
+BLOCK: Final = 64
+"""Trials with a value of which a long history remembers the least and the greatest."""
+_KEPT: Final = OUTCOMES.index("kept")
 
-def history(columns: FinishedColumns, *, maximize: bool, points: int) -> dict[str, Json]:
-    """At most `points` trials with a value, extremes and every improvement among them; at most a
-    quarter as many without one; the best so far as the trials that improved it."""
-    valued = [i for i, value in enumerate(columns.value) if math.isfinite(value)]
-    other = [i for i, value in enumerate(columns.value) if not math.isfinite(value)]
-    best = improvements(columns, valued, maximize=maximize)
-    kept = _shown(columns, valued, best, points)
-    spread = max(1, points // 4)
+
+@dataclass(slots=True)
+class Summary:
+    """What histories need of columns; brought up to date when those have grown."""
+
+    maximize: bool
+    seen: int = 0
+    valued: "array[int]" = field(default_factory=lambda: array("l"))
+    """Places of trials with a finite value."""
+    other: "array[int]" = field(default_factory=lambda: array("l"))
+    extremes: "array[int]" = field(default_factory=lambda: array("l"))
+    """Of each whole block the places of its least and greatest value, in order."""
+    best: list[int] = field(default_factory=list)
+    """Places at which the best value so far got better."""
+    kept: list[int] = field(default_factory=list)
+
+    def update(self, columns: FinishedColumns) -> None:
+        values, outcomes = columns.value, columns.outcome
+        sign = 1.0 if self.maximize else -1.0
+        best = sign * values[self.best[-1]] if self.best else -math.inf
+        for place in range(self.seen, len(columns)):
+            value = values[place]
+            if not math.isfinite(value):
+                self.other.append(place)
+                continue
+            self.valued.append(place)
+            if sign * value > best:
+                best = sign * value
+                self.best.append(place)
+            if outcomes[place] == _KEPT:
+                self.kept.append(place)
+            if len(self.valued) % BLOCK == 0:
+                block = self.valued[-BLOCK:]
+                ends = {min(block, key=values.__getitem__), max(block, key=values.__getitem__)}
+                self.extremes.extend(sorted(ends))
+        self.seen = len(columns)
+
+    def candidates(self, points: int) -> Sequence[int]:
+        """Places to choose from: all of few; of many the extremes, the first and the latest."""
+        if len(self.valued) <= BLOCK * points // 4:
+            return self.valued
+        tail = self.valued[len(self.valued) - len(self.valued) % BLOCK - 1 :]
+        return sorted({self.valued[0], *self.extremes, *tail})
+
+
+def history(columns: FinishedColumns, summary: Summary, *, points: int) -> dict[str, Json]:
+    """At most `points` trials with a value, extremes and the latest improvements among them; at
+    most a quarter as many without one; the best so far as the trials that improved it."""
+    kept = _shown(columns, summary, points)
+    other, spread = summary.other, max(1, points // 4)
     if len(other) > spread:
-        other_kept = [other[n * len(other) // spread] for n in range(spread)]
-    else:
-        other_kept = other
+        other = array("l", (other[n * len(other) // spread] for n in range(spread)))
+    best = summary.best
     return {
         "of": len(columns),
-        "sampled": len(kept) < len(valued) or len(other_kept) < len(other),
+        "sampled": len(kept) < len(summary.valued) or len(other) < len(summary.other),
         "outcomes": list(OUTCOMES),
         "points": {
             "finish": [columns.finish[i] for i in kept],
@@ -33,9 +80,9 @@ def history(columns: FinishedColumns, *, maximize: bool, points: int) -> dict[st
             "outcome": [columns.outcome[i] for i in kept],
         },
         "without_value": {
-            "finish": [columns.finish[i] for i in other_kept],
-            "number": [columns.number[i] for i in other_kept],
-            "outcome": [columns.outcome[i] for i in other_kept],
+            "finish": [columns.finish[i] for i in other],
+            "number": [columns.number[i] for i in other],
+            "outcome": [columns.outcome[i] for i in other],
         },
         "best": {
             "finish": [columns.finish[i] for i in best],
@@ -43,6 +90,16 @@ def history(columns: FinishedColumns, *, maximize: bool, points: int) -> dict[st
             "value": [columns.value[i] for i in best],
         },
     }
+
+
+def _shown(columns: FinishedColumns, summary: Summary, points: int) -> list[int]:
+    if len(summary.valued) <= points:
+        return list(summary.valued)
+    quarter = points // 4
+    always = {*summary.best[-quarter:], *summary.kept[-quarter:]}
+    places = summary.candidates(points)
+    positions = kept_positions([columns.value[i] for i in places], points - len(always))
+    return sorted(always | {places[position] for position in positions})
 
 
 def improvements(columns: FinishedColumns, places: Sequence[int], *, maximize: bool) -> list[int]:
@@ -56,18 +113,6 @@ def improvements(columns: FinishedColumns, places: Sequence[int], *, maximize: b
             best = value
             found.append(place)
     return found
-
-
-def _shown(
-    columns: FinishedColumns, valued: Sequence[int], best: Sequence[int], points: int
-) -> list[int]:
-    if len(valued) <= points:
-        return list(valued)
-    always = set(best[-(points // 4) :])
-    kept_ones = [i for i in valued if columns.outcome[i] == 0][-(points // 4) :]
-    always.update(kept_ones)
-    positions = kept_positions([columns.value[i] for i in valued], points - len(always))
-    return sorted(always | {valued[position] for position in positions})
 
 
 def best_numbers(columns: FinishedColumns, count: int, *, maximize: bool) -> list[int]:

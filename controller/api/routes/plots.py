@@ -88,10 +88,9 @@ def plot_history(
     """Values in the order trials ended, told apart by outcome, with the best so far."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        columns = plot_data_of(request).columns(session, found)
+        drawn = plot_data_of(request).history(session, found, points)
         baseline = summaries.baseline_values(session, found.id)
         noise = summaries.latest_noise_floor(session, found.id)
-    drawn = history.history(columns, maximize=maximizes(found), points=points)
     return {**_head(found), **drawn, "baseline": baseline, "noise_floor": noise}
 
 
