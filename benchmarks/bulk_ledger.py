@@ -187,8 +187,22 @@ class _Rows:
                 "ended_at": at + 5 + rng.random(),
             }
         )
+        if verdict is not None:
+            self._decision(trial, verdict)
         self._parts(trial, at, state, value, params)
         self._entries(number, trial, at)
+
+    def _decision(self, trial: str, verdict: str) -> None:
+        self.tables["decisions"].append(
+            {
+                "trial_id": trial,
+                "verdict": verdict,
+                "reason": "better" if verdict == "keep" else "worse",
+                "compared_with": None,
+                "margin": 0.1,
+                "noise_floor": 0.02,
+            }
+        )
 
     def _parts(
         self, trial: str, at: float, state: str, value: float, params: Mapping[str, Any]
