@@ -41,6 +41,17 @@ def study(service: Service) -> Driven:
     return made
 
 
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """Over a study s1 without trials, to be read only."""
+    home = tmp_path_factory.mktemp("quiet")
+    made = build_service(read_settings({"ARL_HOME": str(home)}), create=True)
+    driven(made.ledger).run_study()
+    with client_of(made) as client:
+        yield client
+    made.close()
+
+
 def strict(answer: Any) -> Any:
     """The document, which must be JSON as the standard means it."""
 
@@ -102,11 +113,9 @@ def test_pages_of_studies_are_stable_while_others_are_submitted(
 
 
 @pytest.mark.parametrize("cursor", ["x", "", "W10", "WyJuYW1lIiwxLDJd", "é", "WzEs", "A" * 3000])
-def test_a_cursor_of_another_list_is_refused(
-    client: TestClient, study: Driven, cursor: str
-) -> None:
+def test_a_cursor_of_another_list_is_refused(quiet: TestClient, cursor: str) -> None:
     for url in ("studies", "studies/s1/trials", "promotions"):
-        refused = client.get(f"{API}/{url}", params={"cursor": cursor})
+        refused = quiet.get(f"{API}/{url}", params={"cursor": cursor})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
 
 
@@ -178,10 +187,8 @@ def test_trials_are_filtered_by_the_database(client: TestClient, study: Driven) 
         {"candidate": "\0"},
     ],
 )
-def test_a_query_that_means_nothing_is_refused(
-    client: TestClient, study: Driven, query: dict[str, Any]
-) -> None:
-    refused = client.get(f"{API}/studies/s1/trials", params=query)
+def test_a_query_that_means_nothing_is_refused(quiet: TestClient, query: dict[str, Any]) -> None:
+    refused = quiet.get(f"{API}/studies/s1/trials", params=query)
     assert (refused.status_code, refused.json()["status"]) == (422, 422)
     assert refused.headers["content-type"] == "application/problem+json"
 
@@ -212,8 +219,8 @@ def test_a_query_that_means_nothing_is_refused(
         "studies/..%2f..%2fetc%2fpasswd",
     ],
 )
-def test_what_is_not_there_is_not_found(client: TestClient, study: Driven, url: str) -> None:
-    missing = client.get(f"{API}/{url}")
+def test_what_is_not_there_is_not_found(quiet: TestClient, url: str) -> None:
+    missing = quiet.get(f"{API}/{url}")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
     assert "/tmp" not in missing.text
 
