@@ -35,7 +35,7 @@ SLOWER_AT_MOST = 1.05
 SAME_LOSS = 0.02
 DEADLINE_S = 460.0
 """Of everything: under eight minutes."""
-TEACH_STEPS = 60
+TEACH_STEPS = 150
 """Of SFT before GRPO, so that there is something to reward."""
 
 BUILD = """
@@ -100,12 +100,13 @@ class Size:
     batch: int
     steps: int
     every: int
+    learning_rate: float = 1e-4
 
 
 ON_GPU = Size(hidden=1024, layers=12, batch=256, steps=150, every=15)
 ON_CPU = Size(hidden=128, layers=2, batch=16, steps=40, every=10)
 GRPO_MODEL = Size(hidden=512, layers=8, batch=0, steps=0, every=1)
-TAUGHT = Size(hidden=0, layers=0, batch=64, steps=TEACH_STEPS, every=20)
+TAUGHT = Size(hidden=0, layers=0, batch=64, steps=TEACH_STEPS, every=20, learning_rate=1e-3)
 GRPO_ON_GPU = gpu_grpo.Size(steps=40, batch=256)
 GRPO_ON_CPU = gpu_grpo.Size(steps=12, batch=32)
 
@@ -172,7 +173,7 @@ def run_program(folder: Path, size: Size, clock: Clock, *, gpu: bool) -> Measure
         "options": {
             "max_steps": size.steps,
             "per_device_train_batch_size": size.batch,
-            "learning_rate": 1e-4,
+            "learning_rate": size.learning_rate,
             "report_every": size.every,
             "precision": "bf16" if gpu else "fp32",
         },
@@ -241,8 +242,8 @@ def compare_grpo(work: Path, size: gpu_grpo.Size, clock: Clock, *, gpu: bool) ->
     shutil.rmtree(work / "base")
     shutil.copytree(work / "taught" / "output" / "model", work / "base")
     spec = gpu_grpo.study(size, gpu=gpu)
-    ours, mismatch, scores = gpu_grpo.run_study(spec, work, clock.measure)
-    plain = gpu_grpo.run_plain(spec, work, clock.measure, sys.executable)
+    ours, mismatch, scores, seed = gpu_grpo.run_study(spec, work, clock.measure)
+    plain = gpu_grpo.run_plain(spec, work, clock.measure, sys.executable, seed=seed)
     rows = [("its baseline, by arl", ours), ("plain TRL script", plain)]
     table("reward", *((n, Measured(m.tokens_per_s, m.wall_s, m.reward)) for n, m in rows))
     print(f"scores of the study's trials: {scores}; mismatch {max(mismatch, default=0.0):.2g}")

@@ -58,11 +58,12 @@ def exact(completions, completion_ids, answer, **_):
     return [float(ids[-1] == end and said[0]["content"].strip() == wanted)
             for said, ids, wanted in zip(completions, completion_ids, answer)]
 
-set_seed(0)
+set_seed(settings["seed"])
 trainer = GRPOTrainer(
     AutoModelForCausalLM.from_pretrained(settings["base"], dtype="float32"), exact,
     args=GRPOConfig(output_dir=settings["output"], save_strategy="no", report_to=[],
-                    disable_tqdm=True, gradient_checkpointing=False, seed=0, data_seed=0,
+                    disable_tqdm=True, gradient_checkpointing=False, seed=settings["seed"],
+                    data_seed=settings["seed"],
                     logging_steps=1, **settings["config"]),
     train_dataset=rows, processing_class=tokenizer, callbacks=[Meter()],
     peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear",
@@ -135,7 +136,7 @@ def study(size: Size, *, gpu: bool) -> dict[str, Any]:
     }
 
 
-def plain_settings(spec: Mapping[str, Any], work: Path) -> dict[str, Any]:
+def plain_settings(spec: Mapping[str, Any], work: Path, seed: int = 0) -> dict[str, Any]:
     """What the plain script is given: the baseline of the study in TRL's own words."""
     options = spec["program"]["options"]
     gpu = options["precision"] == "bf16"
@@ -167,6 +168,7 @@ def plain_settings(spec: Mapping[str, Any], work: Path) -> dict[str, Any]:
         "train": str(work / "data" / "train.jsonl"),
         "output": str(work / "plain"),
         "result": str(work / "plain.json"),
+        "seed": seed,
         "config": config,
     }
 
@@ -192,6 +194,8 @@ def problems(
     apart = abs(ours.reward - plain.reward)
     if apart > SAME_REWARD:
         found.append(f"the rewards of the last {LAST} updates are {apart:.3f} apart")
+    if ours.reward == plain.reward == 0.0:
+        found.append("nothing was rewarded, so there is nothing to compare")
     if mismatch and max(mismatch) > MISMATCH_AT_MOST:
         found.append(f"actor and trainer are {max(mismatch):.3f} apart (health/actor_mismatch)")
     if len(scores) < TRIALS or None in scores:
@@ -201,9 +205,9 @@ def problems(
 
 def run_study(
     spec: Mapping[str, Any], work: Path, run: Run
-) -> tuple[Measured, list[float], list[float | None]]:
-    """`arl run` of the study: what its baseline reported, the mismatch of its actors, and the
-    score of each trial."""
+) -> tuple[Measured, list[float], list[float | None], int]:
+    """`arl run` of the study: what its baseline reported, the mismatch of its actors, the score
+    of each trial, and the baseline's seed."""
     from controller.settings import read_settings
     from controller.wiring import build_service
     from ledger.curves import read_values
@@ -224,11 +228,13 @@ def run_study(
         for name in ("train/tokens_per_s", "train/reward", "health/actor_mismatch")
     }
     ours = measured(by["train/tokens_per_s"], by["train/reward"], wall_s)
-    return ours, by["health/actor_mismatch"], [trial.value for trial in trials]
+    return ours, by["health/actor_mismatch"], [trial.value for trial in trials], trials[0].seed
 
 
-def run_plain(spec: Mapping[str, Any], work: Path, run: Run, python: str) -> Measured:
-    settings = plain_settings(spec, work)
+def run_plain(
+    spec: Mapping[str, Any], work: Path, run: Run, python: str, *, seed: int
+) -> Measured:
+    settings = plain_settings(spec, work, seed)
     wall_s = run([python, "-c", PLAIN, json.dumps(settings)], {})
     found = json.loads(Path(settings["result"]).read_text())
     return measured(found["rates"], found["rewards"], wall_s)

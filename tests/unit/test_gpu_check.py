@@ -73,6 +73,12 @@ def test_actors_that_are_far_from_the_trainer_and_trials_without_a_score_are_tol
     assert "2 of 3" in found[1]
 
 
+def test_runs_that_were_never_rewarded_compare_nothing() -> None:
+    idle = dataclasses.replace(GOOD, reward=0.0)
+    (found,) = gpu_grpo.problems(idle, idle, [], [0.6, 0.7, 0.7])
+    assert found == "nothing was rewarded, so there is nothing to compare"
+
+
 def test_the_first_update_is_left_out_of_the_speed() -> None:
     found = gpu_grpo.measured([1.0, 10.0, 12.0], [0.0] * 10 + [1.0] * 10, 5.0)
     assert found == Measured(11.0, 1.0, 5.0)
