@@ -100,9 +100,9 @@ def _check_lengths(texts: Sequence[str], tokenizer: Any, model: Any, max_new_tok
     longest = max(range(len(lengths)), key=lengths.__getitem__)
     if lengths[longest] + max_new_tokens > positions:
         raise data.DataError(
-            f"train: its longest prompt, number {longest + 1}, has {lengths[longest]} tokens, which"
-            f" with max_new_tokens {max_new_tokens} is more than the base's {positions} positions;"
-            " shorten one of them"
+            f"train: its longest prompt, number {longest + 1}, has {lengths[longest]} tokens,"
+            f" which with max_new_tokens {max_new_tokens} is more than the base's {positions}"
+            " positions; shorten one of them"
         )
 
 
