@@ -10,7 +10,8 @@ import typer
 from controller.cli.naming import find_candidate
 from controller.cli.opening import service_opened
 from controller.cli.output import OK, print_json
-from controller.cli.requests import PENDING, Answer, ask, study_id_of
+from controller.cli.requests import PENDING, ask, study_id_of
+from controller.cli.source import server_named
 from controller.cli.text import clipped, plain
 from controller.cli.values import parse_params
 from controller.spec.quantities import parse_count, parse_duration_s
@@ -120,21 +121,28 @@ def trial(
 
     Values are read as in a study file: 1e-4 is a number, true is true, anything else is text. With
     a patch alone the parameters are the baseline's."""
+    given = [*(params or []), *(pairs or [])]
+    changed = None if patch is None else _read_text(patch)
+    if server_named():
+        from controller.cli.server_asking import ask_study, trial_arguments
+
+        wanted = trial_arguments(study, given, changed, parent)
+        answered = ask_study(study, CommandVerb.ENQUEUE, wanted, wait=wait)
+        return _print(answered, as_json=as_json)
     with service_opened() as service:
         study_id = study_id_of(service, study)
         with service.ledger.read() as session:
             spec = reads.get_study(session, study_id).spec
-        given = [*(params or []), *(pairs or [])]
         arguments: dict[str, Json] = {}
-        if given or patch is None:
+        if given or changed is None:
             arguments["params"] = parse_params(spec, given)
-        if patch is not None:
-            arguments["patch"] = _read_text(patch)
+        if changed is not None:
+            arguments["patch"] = changed
         if parent is not None:
             with service.ledger.read() as session:
                 arguments["parent_id"] = find_candidate(session, parent).id
         answer = ask(service, study_id, CommandVerb.ENQUEUE, arguments, wait=wait)
-    return _print(answer, as_json=as_json)
+    return _print(answer.document(), as_json=as_json)
 
 
 def _read_text(file: Path) -> str:
@@ -167,30 +175,38 @@ def decline(candidate: CandidateName, wait: Wait = False, as_json: AsJson = Fals
 def _ask_study(
     name: str, verb: CommandVerb, arguments: Mapping[str, Json], *, wait: bool, as_json: bool
 ) -> int:
+    if server_named():
+        from controller.cli.server_asking import ask_study
+
+        return _print(ask_study(name, verb, arguments, wait=wait), as_json=as_json)
     with service_opened() as service:
         answer = ask(service, study_id_of(service, name), verb, arguments, wait=wait)
-    return _print(answer, as_json=as_json)
+    return _print(answer.document(), as_json=as_json)
 
 
 def _ask_for(name: str, verb: CommandVerb, *, wait: bool, as_json: bool) -> int:
+    if server_named():
+        from controller.cli.server_asking import ask_for
+
+        return _print(ask_for(name, verb, wait=wait), as_json=as_json)
     with service_opened() as service:
         with service.ledger.read() as session:
             candidate = find_candidate(session, name)
         arguments: dict[str, Json] = {"candidate_id": candidate.id}
         answer = ask(service, candidate.study_id, verb, arguments, wait=wait)
-    return _print(answer, as_json=as_json)
+    return _print(answer.document(), as_json=as_json)
 
 
-def _print(answer: Answer, *, as_json: bool) -> int:
+def _print(answer: Mapping[str, Json], *, as_json: bool) -> int:
     if as_json:
-        print_json(answer.document())
+        print_json(dict(answer))
         return OK
-    study = answer.study
-    if answer.state == PENDING:
-        print(f"{answer.verb}: asked {answer.by}, which has not answered yet")
+    study, verb = str(answer["study"]), answer["verb"]
+    if answer["answer"] == PENDING:
+        print(f"{verb}: asked {answer['by']}, which has not answered yet")
         return OK
-    detail = f" ({clipped(study.detail, 200)})" if study.detail else ""
-    print(f"{answer.verb}: done; study {plain(study.name)} ({study.id}) is {study.state}{detail}")
-    if answer.by == "here" and study.state not in STUDY_TERMINAL:
-        print(f"  no worker drives it now: `arl resume {study.id}` goes on")
+    detail = f" ({clipped(str(answer['detail']), 200)})" if answer.get("detail") else ""
+    print(f"{verb}: done; study {plain(study)} is {answer['state']}{detail}")
+    if answer["by"] == "here" and answer["state"] not in STUDY_TERMINAL:
+        print(f"  no worker drives it now: `arl resume {study}` goes on")
     return OK

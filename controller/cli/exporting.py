@@ -11,6 +11,7 @@ import typer
 from controller.cli.naming import find_study
 from controller.cli.opening import ledger_opened
 from controller.cli.output import OK, print_json
+from controller.cli.source import server_named
 from controller.cli.text import plain
 from ledger.database import ReadSession
 from ledger.errors import DiskFull, InvalidInput
@@ -40,6 +41,10 @@ def export(
         raise InvalidInput("--json: say where to with -o; the export itself goes to that file")
     if output is None and form is ExportFormat.PARQUET and sys.stdout.isatty():
         raise InvalidInput("--format parquet: it is binary; write -o FILE, or pipe it")
+    if server_named():
+        from controller.cli.server_verbs import export as export_there
+
+        return export_there(study, form, output, as_json=as_json)
     with ledger_opened() as ledger, ledger.read() as session:
         found = find_study(session, study)
         if output is None:

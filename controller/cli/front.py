@@ -17,9 +17,9 @@ from controller.cli.output import (
     print_json,
 )
 from controller.cli.text import plain
-from controller.cli.verbs import VERBS, Verb, overview
+from controller.cli.verbs import ON_SERVER, SERVER_OPTIONS, VERBS, Verb, overview
 from controller.settings import wants_debug
-from ledger.errors import ArlError
+from ledger.errors import ArlError, InvalidInput
 from ledger.records import Json
 
 
@@ -46,6 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
+    arguments, asked = _without_server(arguments)
     first = arguments[0] if arguments else "--help"
     if first in ("--help", "-h", "help"):
         print(overview(), end="")
@@ -60,7 +61,32 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return _complain(
             "usage", _no_such_verb(first), BAD_INPUT, wants_json="--json" in arguments
         )
+    if asked and first not in ON_SERVER:
+        why = f"{first} works on this machine's ledger: leave --server out"
+        return _complain("usage", why, BAD_INPUT, wants_json="--json" in arguments)
     return _invoke(verb, arguments[1:])
+
+
+def _without_server(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """The arguments without `--server` and `--token`, which any place may hold and which stand
+    for ARL_SERVER and ARL_TOKEN from here on; and whether a server was named so."""
+    left, at = [], 0
+    said = False
+    while at < len(arguments):
+        name, equals, value = arguments[at].partition("=")
+        variable = SERVER_OPTIONS.get(name)
+        if variable is None:
+            left.append(arguments[at])
+        else:
+            if not equals:
+                at += 1
+                value = arguments[at] if at < len(arguments) else ""
+            if not value:
+                raise InvalidInput(f"{name}: write its value, like {name} http://HOST:8420")
+            os.environ[variable] = value
+            said = said or name == "--server"
+        at += 1
+    return left, said
 
 
 def _no_such_verb(given: str) -> str:

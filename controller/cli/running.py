@@ -13,6 +13,7 @@ from controller.cli.driving import Interrupt, check_free, drive, is_driven, list
 from controller.cli.naming import find_study
 from controller.cli.opening import actor, remember_heads, service_opened
 from controller.cli.output import OK, print_json
+from controller.cli.source import server_named
 from controller.cli.text import plain
 from controller.spec.loading import load_study
 from controller.spec.study import StudySpec
@@ -45,6 +46,10 @@ def run(study: StudyFile, new: New = False, as_json: AsJson = False) -> int:
     The ledger is made where ARL_HOME says, ./.arl by default. Ctrl-C is safe: trials under way
     go on, and `arl resume` follows them again. Exit code 6: the study did not complete.
     """
+    if server_named():
+        from controller.cli.server_verbs import run as run_there
+
+        return run_there(study, new=new, as_json=as_json)
     spec = load_study(study)
     with service_opened(create=True) as service:
         submission = _submit(service, spec, study, new=new)
@@ -56,6 +61,12 @@ def run(study: StudyFile, new: New = False, as_json: AsJson = False) -> int:
 
 def submit(study: StudyFile, new: New = False, as_json: AsJson = False) -> int:
     """Store a study and print its id. `arl worker` (or `arl resume ID`) runs it."""
+    if server_named():
+        from controller.cli.server_asking import submit as send
+
+        sent = send(study, new=new)
+        print_json(sent) if as_json else print(sent["study"])
+        return OK
     spec = load_study(study)
     with service_opened(create=True) as service:
         submission = _submit(service, spec, study, new=new)
@@ -112,6 +123,10 @@ def resume(studies: Names = None, as_json: AsJson = False) -> int:
     Says what was found: attempts adopted, ended meanwhile, relaunched, lost. Asking twice is
     harmless. Exit code 4: the study is finished, or a live worker drives it.
     """
+    if server_named():
+        from controller.cli.server_verbs import resume as resume_there
+
+        return resume_there(studies or [], as_json=as_json)
     with service_opened() as service:
         chosen = _named(service, studies) if studies else _unfinished(service)
         if not chosen:

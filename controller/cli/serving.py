@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from controller.api.tokens import Scope, give_token
 from controller.cli.driving import listen_to_the_worker
 from controller.cli.opening import actor, ledger_opened, service_opened
 from controller.cli.output import OK, console, print_json, table
+from controller.cli.source import server_named
 from controller.cli.text import plain
 from controller.documents.times import iso
 from controller.settings import read_settings
@@ -39,6 +41,7 @@ def serve(
     port: Port = 8420,
     name: Names = None,
     no_worker: NoWorker = False,
+    as_json: AsJson = False,
 ) -> int:
     """Serve the API and the dashboard, with a worker beside it, until stopped.
 
@@ -58,7 +61,11 @@ def serve(
     with service_opened(create=True) as service:
         listen_to_the_worker(logging.INFO)
         shown = f"[{host}]" if ":" in host else host
-        print(f"ARL is at http://{shown}:{port} (Ctrl-C stops; trials go on)", flush=True)
+        if as_json:
+            print_json({"url": f"http://{shown}:{port}"})
+            sys.stdout.flush()
+        else:
+            print(f"ARL is at http://{shown}:{port} (Ctrl-C stops; trials go on)", flush=True)
         run(service, options, with_worker=not no_worker)
     return OK
 
@@ -88,6 +95,10 @@ def token(
     as_json: AsJson = False,
 ) -> int:
     """Make, list or revoke access tokens. A token is printed once, when it is made."""
+    if server_named():
+        from controller.cli.server_verbs import token as token_there
+
+        return token_there(str(action), subject, scope or [], expires, as_json=as_json)
     if action is Action.LIST:
         return _list(as_json=as_json)
     if not subject:

@@ -1,148 +1,148 @@
-"""`arl show TRIAL` and `arl show CANDIDATE`."""
+"""`arl show TRIAL` and `arl show CANDIDATE` for people, from their documents."""
+
+from collections.abc import Mapping
 
 from controller.cli.network import print_network
-from controller.cli.output import console, print_json, table
-from controller.cli.text import clipped, duration, iso, number, params, plain, size
-from controller.documents import trials as d
-from controller.documents.candidates import candidate_document
-from controller.documents.log_text import find_log_tail, log_reader
-from controller.documents.network import network_document
-from ledger import reads, summaries
-from ledger.database import Ledger, ReadSession
-from ledger.records import Attempt, Candidate
-
-TAIL_BYTES = 2000
+from controller.cli.output import console, table
+from controller.cli.show_study import listed, optional_number
+from controller.cli.text import clipped, duration, number, params, plain, size
+from ledger.records import Json
 
 
-def print_trial(ledger: Ledger, session: ReadSession, trial_id: str, *, as_json: bool) -> None:
-    """A trial, its attempts with the ends of their logs, its scores and its decision."""
-    detail = reads.get_trial(session, trial_id)
-    study = reads.get_study(session, detail.trial.study_id)
-    tails = _tails(detail)
-    if as_json:
-        document = d.detail_document(detail)
-        document["network"] = network_document(session, study, trial_id)
-        document["log_tails"] = dict(tails)
-        print_json(document)
-        return
-    _print_facts(detail)
-    _print_attempts(detail, tails)
-    _print_scores(detail)
-    print_network(session, study, trial_id)
+def print_trial(document: Mapping[str, Json]) -> None:
+    """A trial, its attempts with the ends of their logs, its scores and its decision. The
+    document is `detail_document`'s, with `network` and `log_tails`."""
+    for line in (*_facts(document), *_patch(document)):
+        print(line)
+    _print_attempts(document)
+    _print_scores(document)
+    print_network(document.get("network"))
 
 
-def _tails(detail: reads.TrialDetail) -> dict[str, str]:
-    """The end of each attempt's log that can still be read, by attempt id."""
-    with log_reader() as reader:
-        found = {a.id: find_log_tail(reader, a, TAIL_BYTES) for a in detail.attempts}
-    return {attempt_id: tail for attempt_id, tail in found.items() if tail}
-
-
-def _print_facts(detail: reads.TrialDetail) -> None:
-    trial, candidate, decision = detail.trial, detail.candidate, detail.decision
-    word = d.outcome_word(trial.state, trial.verdict)
-    reason = f" ({trial.reason})" if trial.reason is not None else ""
-    lines = [f"trial {trial.number} of {trial.study_id}, {trial.kind}: {word}{reason}"]
-    if trial.detail:
-        lines.append(f"  {clipped(trial.detail, 500)}")
+def _facts(trial: Mapping[str, Json]) -> list[str]:
+    reason = f" ({trial['reason']})" if trial.get("reason") else ""
+    head = f"trial {trial['number']} of {trial['study']}, {trial['kind']}"
+    lines = [f"{head}: {trial['outcome']}{reason}"]
+    if trial.get("detail"):
+        lines.append(f"  {clipped(str(trial['detail']), 500)}")
+    given = trial.get("params")
+    took = duration(optional_number(trial.get("wall_s")))
     lines += [
-        f"  candidate {candidate.id} by {plain(candidate.proposer)}, seed {trial.seed}",
-        f"  {params(candidate.params, 1000)}",
-        f"  started {iso(trial.started_at) or '-'}, took {duration(d.duration_of(trial))}",
+        f"  candidate {trial['candidate']} by {plain(str(trial['proposer']))}, "
+        f"seed {trial['seed']}",
+        f"  {params(given if isinstance(given, Mapping) else {}, 1000)}",
+        f"  started {trial.get('started_at') or '-'}, took {took}",
+        *_origin(trial),
     ]
-    lines += _origin(candidate)
-    if trial.family_id is not None:
-        lines.append(f"  replay {trial.stage} of family {trial.family_id}")
-    if decision is not None:
+    if trial.get("family") is not None:
+        lines.append(f"  replay {trial.get('stage')} of family {trial['family']}")
+    decision = trial.get("decision")
+    if isinstance(decision, Mapping):
         lines.append(
-            f"  decided: {decision.verdict}, {decision.reason} (margin "
-            f"{number(decision.margin)}, noise {number(decision.noise_floor)}, compared with "
-            f"{decision.compared_with or 'the baseline'})"
+            f"  decided: {decision['verdict']}, {decision['reason']} (margin "
+            f"{_number(decision['margin'])}, noise {_number(decision['noise_floor'])}, compared "
+            f"with {decision['compared_with'] or 'the baseline'})"
         )
-    for line in lines:
-        print(line)
-    for line in _patch(candidate):
-        print(line)
-
-
-def _origin(candidate: Candidate) -> list[str]:
-    lines = []
-    if candidate.parent_id is not None:
-        lines.append(f"  made from {candidate.parent_id}")
-    if candidate.rationale:
-        lines.append(f"  why it was tried: {clipped(candidate.rationale, 500)}")
     return lines
 
 
-def _patch(candidate: Candidate) -> list[str]:
+def _number(value: Json) -> str:
+    return number(optional_number(value))
+
+
+def _origin(document: Mapping[str, Json]) -> list[str]:
+    lines = []
+    if document.get("parent") is not None:
+        lines.append(f"  made from {document['parent']}")
+    if document.get("rationale"):
+        lines.append(f"  why it was tried: {clipped(str(document['rationale']), 500)}")
+    return lines
+
+
+def _patch(document: Mapping[str, Json]) -> list[str]:
     """What it changes of its parent's source."""
-    if candidate.patch is None:
+    patch = document.get("patch")
+    if not isinstance(patch, str):
         return []
-    changed = plain(candidate.patch, keep="\n").splitlines()
+    changed = plain(patch, keep="\n").splitlines()
     return ["the patch:", *(f"  | {line}" for line in changed)]
 
 
-def _print_attempts(detail: reads.TrialDetail, tails: dict[str, str]) -> None:
+def _print_attempts(trial: Mapping[str, Json]) -> None:
+    attempts = list(listed(trial, "attempts"))
     rows = [
         (
-            attempt.id,
-            f"{attempt.kind} {attempt.split or ''}".strip(),
-            str(attempt.state),
-            str(attempt.reason or ""),
-            "-" if attempt.exit_code is None else str(attempt.exit_code),
-            duration(attempt.wall_s),
-            "-" if attempt.max_rss_bytes is None else size(attempt.max_rss_bytes),
+            str(attempt["id"]),
+            f"{attempt['kind']} {attempt.get('split') or ''}".strip(),
+            str(attempt["state"]),
+            str(attempt.get("reason") or ""),
+            "-" if attempt.get("exit_code") is None else str(attempt["exit_code"]),
+            duration(optional_number(attempt.get("wall_s"))),
+            _size(attempt.get("max_rss_bytes")),
         )
-        for attempt in detail.attempts
+        for attempt in attempts
     ]
     columns = ("attempt", "kind", "state", "reason", ">exit", ">took", ">memory")
     console().print(table(*columns, rows=rows))
-    for attempt in detail.attempts:
-        _print_tail(attempt, tails)
+    tails = trial.get("log_tails")
+    for attempt in attempts:
+        _print_tail(attempt, tails if isinstance(tails, Mapping) else {})
 
 
-def _print_tail(attempt: Attempt, tails: dict[str, str]) -> None:
-    if attempt.detail:
-        print(f"{attempt.id}: {clipped(attempt.detail, 500)}")
-    tail = tails.get(attempt.id)
-    if tail is not None:
-        print(f"end of the log of {attempt.id}:")
+def _size(value: Json) -> str:
+    found = optional_number(value)
+    return "-" if found is None else size(found)
+
+
+def _print_tail(attempt: Mapping[str, Json], tails: Mapping[str, Json]) -> None:
+    name = str(attempt["id"])
+    if attempt.get("detail"):
+        print(f"{name}: {clipped(str(attempt['detail']), 500)}")
+    tail = tails.get(name)
+    if isinstance(tail, str) and tail:
+        print(f"end of the log of {name}:")
         for line in tail.splitlines()[-12:]:
             print(f"  | {line}")
 
 
-def _print_scores(detail: reads.TrialDetail) -> None:
+def _print_scores(trial: Mapping[str, Json]) -> None:
     rows = [
-        (str(found.split), clipped(metric, 60), number(value), found.artifact_digest[:12])
-        for found in detail.evaluations
-        for metric, value in found.scores.items()
+        (str(found["split"]), clipped(metric, 60), _number(value), str(found["artifact"])[:12])
+        for found in listed(trial, "evaluations")
+        for metric, value in _scores(found).items()
     ]
     if rows:
         console().print(table("split", "metric", ">score", "artifact", rows=rows))
-    latest = [(clipped(v.metric, 60), str(v.step), number(v.value)) for v in detail.latest]
+    latest = [
+        (clipped(str(v["metric"]), 60), str(v["step"]), _number(v["value"]))
+        for v in listed(trial, "latest")
+    ]
     if latest:
         console().print(table("last reported", ">step", ">value", rows=latest))
 
 
-def print_candidate(session: ReadSession, candidate: Candidate, *, as_json: bool) -> None:
-    """A candidate and every execution of it."""
-    trials = summaries.trials_of(session, candidate.id)
-    if as_json:
-        print_json(candidate_document(candidate, trials))
-        return
-    print(f"candidate {candidate.id}: {candidate.state}, by {plain(candidate.proposer)}")
-    print(f"  {params(candidate.params, 1000)}")
+def _scores(evaluation: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = evaluation.get("scores")
+    return found if isinstance(found, Mapping) else {}
+
+
+def print_candidate(candidate: Mapping[str, Json]) -> None:
+    """A candidate and every execution of it, from `candidate_document`'s."""
+    proposer = plain(str(candidate["proposer"]))
+    given = candidate.get("params")
+    print(f"candidate {candidate['candidate']}: {candidate['state']}, by {proposer}")
+    print(f"  {params(given if isinstance(given, Mapping) else {}, 1000)}")
     for line in (*_origin(candidate), *_patch(candidate)):
         print(line)
     rows = [
         (
-            str(trial.number),
-            f"{trial.kind} {trial.stage or ''}".strip(),
-            d.outcome_word(trial.state, trial.verdict),
-            str(trial.reason or ""),
-            number(trial.value),
-            duration(d.duration_of(trial)),
+            str(trial["number"]),
+            f"{trial['kind']} {trial.get('stage') or ''}".strip(),
+            str(trial["outcome"]),
+            str(trial.get("reason") or ""),
+            _number(trial.get("value")),
+            duration(optional_number(trial.get("wall_s"))),
         )
-        for trial in trials
+        for trial in listed(candidate, "trials")
     ]
     console().print(table(">trial", "kind", "outcome", "reason", ">value", ">took", rows=rows))

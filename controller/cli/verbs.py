@@ -75,7 +75,15 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
 
 VERBS: Final[dict[str, Verb]] = {verb.name: verb for _, verbs in GROUPS for verb in verbs}
 
+ON_SERVER: Final = frozenset(
+    "submit run resume studies show logs lineage export pause stop cancel extend trial replay "
+    "promote decline token".split()
+)
+"""Verbs that work on a server, too."""
+SERVER_OPTIONS: Final = {"--server": "ARL_SERVER", "--token": "ARL_TOKEN"}
+
 FOOTER: Final = """\
+With --server URL (or ARL_SERVER) and --token (or ARL_TOKEN) verbs work on a server's ledger.
 Studies are named by id, by a unique name or beginning of the id, or as `last`; trials as
 STUDY/NUMBER. Every verb takes --json and explains itself with --help. The ledger is in ./.arl
 unless ARL_HOME says otherwise.

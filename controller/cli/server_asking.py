@@ -1,0 +1,116 @@
+"""Asks a server what `asking` asks the ledger here."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from controller.cli.server_source import ServerSource
+from controller.cli.values import parse_params
+from controller.client import Client
+from ledger.records import CommandVerb, Json
+
+POLL_S: Final = 0.2
+WAIT_S: Final = 15.0
+_ENDED: Final = ("completed", "failed", "cancelled")
+_PATHS: Final[Mapping[CommandVerb, str]] = {
+    CommandVerb.ENQUEUE: "trials",
+    **{verb: str(verb) for verb in (CommandVerb.PAUSE, CommandVerb.STOP, CommandVerb.CANCEL)},
+    CommandVerb.RESUME: "resume",
+    CommandVerb.EXTEND: "extend",
+}
+
+Document = dict[str, Json]
+
+
+def ask_study(
+    name: str, verb: CommandVerb, arguments: Mapping[str, Json], *, wait: bool
+) -> Document:
+    """How the request stands, as `requests.Answer.document`. Raises what a ledger here would."""
+    with Client() as client:
+        source = ServerSource(client)
+        study = source.study_id(name)
+        body = dict(arguments) or None
+        found = _post(client, f"/studies/{study}/{_PATHS[verb]}", body)
+        if wait and found["answer"] != "pending":
+            found |= _at_rest(source, str(found["study"]), verb)
+        return found
+
+
+def ask_for(candidate: str, verb: CommandVerb, *, wait: bool) -> Document:
+    """The same of a candidate: `replay`, `promote` (approve, or else replay) or `decline`."""
+    with Client() as client:
+        source = ServerSource(client)
+        if "/" in candidate:
+            candidate = str(source.trial(candidate)["candidate"])
+        found = _post(client, _address(client, candidate, verb), None)
+        if wait and found["answer"] != "pending":
+            found |= _at_rest(source, str(found["study"]), verb)
+        return found
+
+
+def _address(client: Client, candidate: str, verb: CommandVerb) -> str:
+    """Of its promotion that awaits approval, or else of the candidate."""
+    study = client.candidate(candidate).study
+    for promotion in client.promotions(study=study, state="awaiting_approval"):
+        if promotion.evidence.get("best") == candidate and verb is not CommandVerb.REPLAY:
+            word = "approve" if verb is CommandVerb.PROMOTE else "decline"
+            return f"/promotions/{promotion.family}/{word}"
+    if verb is CommandVerb.DECLINE:
+        return f"/promotions/{candidate}/decline"  # there is none: the server says so
+    return f"/candidates/{candidate}/replay"
+
+
+def _post(client: Client, path: str, body: Any) -> Document:
+    answer: Document = client.connection.post(path, body, params={"wait": WAIT_S}).json()
+    return {**answer, "by": client.connection.server}
+
+
+def _at_rest(source: ServerSource, study: str, verb: CommandVerb) -> Document:
+    """The study's state once the request has had its whole effect."""
+    while True:
+        found = source.study(study)
+        state = str(found["state"])
+        running = verb is CommandVerb.EXTEND and state == "running"
+        paused = state == "paused" and not _runs(found)
+        if state in _ENDED or paused or running:
+            return {"state": state, "reason": found["reason"], "detail": found["detail"]}
+        time.sleep(POLL_S)
+
+
+def _runs(study: Document) -> bool:
+    """Whether any trial of it is under way."""
+    counts = study.get("counts")
+    kinds = counts.values() if isinstance(counts, Mapping) else ()
+    return any(
+        outcomes.get(word)
+        for outcomes in kinds
+        if isinstance(outcomes, Mapping)
+        for word in ("running", "evaluating", "deciding")
+    )
+
+
+def trial_arguments(
+    name: str, given: Sequence[str], patch: str | None, parent: str | None
+) -> dict[str, Json]:
+    """The body of a trial that is asked for, its values read by the study's space."""
+    with Client() as client:
+        source = ServerSource(client)
+        arguments: dict[str, Json] = {}
+        if given or patch is None:
+            spec = client.connection.get(f"/studies/{source.study_id(name)}/spec")["spec"]
+            arguments["params"] = parse_params(spec, list(given))
+        if patch is not None:
+            arguments["patch"] = patch
+        if parent is not None:
+            found = source.trial(parent)["candidate"] if "/" in parent else parent
+            arguments["parent"] = found
+        return arguments
+
+
+def submit(study: Path, *, new: bool) -> Document:
+    """Send a study file with everything that it names."""
+    with Client() as client:
+        made = client.submit(study, new=new)
+        found: Document = made.model_dump(mode="json")
+        return found

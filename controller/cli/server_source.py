@@ -1,0 +1,94 @@
+"""Source over a server's API: the same documents, read from elsewhere."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from controller.cli.source import TAIL_BYTES, Document
+from controller.client import Client
+from controller.documents.plain_text import plain
+from ledger.errors import NotFound
+from ledger.states import StudyState
+
+LAST = "last"
+PAGE = 200
+
+
+class ServerSource:
+    """See controller.cli.source.Source."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._get = client.connection.get
+
+    def studies(self, states: Sequence[StudyState]) -> list[Document]:
+        found: list[Document] = []
+        cursor: str | None = None
+        while True:
+            asked = {"state": [str(s) for s in states] or None, "limit": PAGE, "cursor": cursor}
+            page = self._get("/studies", asked)
+            found += page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return found
+
+    def anything(self, name: str, trials: int) -> tuple[str, Document]:
+        if "/" in name:
+            return "trial", self.trial(name)
+        for kind, read in (("study", self.study), ("trial", self.trial)):
+            try:
+                found = read(name)
+            except NotFound:
+                continue
+            if kind == "study":
+                found["trials"] = self._latest(str(found["study"]), trials)
+            return kind, found
+        try:
+            return "candidate", self._get(f"/candidates/{name}")
+        except NotFound:
+            raise NotFound(
+                f"no study, trial or candidate has the id or name {plain(name)}: `arl studies` "
+                "lists the studies"
+            ) from None
+
+    def study(self, name: str) -> Document:
+        """By id, unique name, or `last`."""
+        found: Document = self._get(f"/studies/{self.study_id(name)}")
+        return found
+
+    def study_id(self, name: str) -> str:
+        """What the server calls the study that a user calls so. Raises NotFound."""
+        if name != LAST:
+            return name
+        page = self._get("/studies", {"limit": 1})
+        if not page["items"]:
+            raise NotFound("the server holds no study yet: `arl submit STUDY.yaml` sends one")
+        return str(page["items"][0]["study"])
+
+    def _latest(self, study: str, count: int) -> list[Any]:
+        if not count:
+            return []
+        asked = {"sort": "number", "order": "desc", "limit": count}
+        return list(reversed(self._get(f"/studies/{study}/trials", asked)["items"]))
+
+    def trial(self, name: str) -> Document:
+        study, slash, number = name.rpartition("/")
+        path = f"/studies/{self.study_id(study)}/trials/{number}" if slash else f"/trials/{name}"
+        document: Document = self._get(path)
+        attempts: Any = document["attempts"]
+        document["log_tails"] = {a["id"]: self._tail(a["id"]) for a in attempts}
+        return document
+
+    def _tail(self, attempt: str) -> str:
+        asked = {"offset": -TAIL_BYTES, "limit": TAIL_BYTES}
+        return str(self._get(f"/attempts/{attempt}/log", asked)["text"]).strip("\n")
+
+    def lineage(self, candidate: str) -> Document:
+        if "/" in candidate:
+            candidate = str(self.trial(candidate)["candidate"])
+        found: Document = self._get(f"/candidates/{candidate}/lineage")
+        return found
+
+    def log(self, attempt: str, offset: int) -> tuple[str, int]:
+        asked = {"offset": offset, "limit": 1024 * 1024}
+        found = self._get(f"/attempts/{attempt}/log", asked)
+        return str(found["text"]), int(found["next_offset"])
