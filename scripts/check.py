@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.group_runs import PYTHON, ROOT, Group, GroupRun, Outcome
 from scripts.needs import (
+    missing_browser,
     missing_bubblewrap,
     missing_deepspeed,
     missing_docker,
@@ -36,7 +37,17 @@ MOST_LANES = 2
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
 TOOLS = ("--explicit-package-bases", "--exclude", "benchmarks/peers/", "scripts", "benchmarks")
-SERVICES = ("vllm", "deepspeed", "docker", "ray", "train", "postgres", "egress", "bubblewrap")
+SERVICES = (
+    "vllm",
+    "deepspeed",
+    "docker",
+    "ray",
+    "train",
+    "postgres",
+    "egress",
+    "bubblewrap",
+    "browser",
+)
 """Each is a marker with a group of its own; a test that has several runs in the first one's."""
 HEAVY = " and ".join(f"not {name}" for name in SERVICES)
 ENGINE = str(ROOT / "scripts" / "docker_engine.sh")
@@ -67,6 +78,7 @@ GROUPS = (
             (PYTHON, "-m", "mypy", *TOOLS),
         ),
     ),
+    Group("web", budget_s=120, commands=(("bash", str(ROOT / "scripts" / "check_web.sh")),)),
     plain("architecture", budget_s=30),
     plain("unit", budget_s=120),
     plain("contract", budget_s=120),
@@ -81,6 +93,7 @@ GROUPS = (
     served("docker", 600, missing_docker, wrapper=(ENGINE,)),
     served("ray", 300, missing_ray),
     served("egress", 180, missing_egress),
+    served("browser", 240, missing_browser),
 )
 
 

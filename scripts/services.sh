@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to the system packages that some test groups need: PostgreSQL, bubblewrap, a Docker engine, squid. As root on a
+# Sees to the system packages that some test groups need: PostgreSQL, bubblewrap, a Docker engine, squid, Chromium. As root on a
 # Debian-like system it installs what is missing, saying so; otherwise it changes nothing, and scripts/check.py tells
 # which groups could not run and why. What is installed already is left as it is.
 # The tests start private servers in temporary folders; no service of the machine is created, started or touched.
@@ -80,9 +80,16 @@ install_squid() {
   keep_off squid.service
 }
 
+has_chromium() { command -v chromium >/dev/null || command -v google-chrome >/dev/null; }
+
+install_chromium() {
+  say "Installing Chromium with apt-get for the browser test group"
+  install_quietly chromium
+}
+
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then exit 0; fi
 missing=()
-for what in bubblewrap postgresql docker squid; do
+for what in bubblewrap postgresql docker squid chromium; do
   "has_$what" || missing+=("$what")
 done
 if [ ${#missing[@]} = 0 ]; then exit 0; fi
