@@ -80,6 +80,23 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     )
 
 
+def server_address() -> str | None:
+    """The server that ARL_SERVER names; None: the ledger here is meant."""
+    return os.environ.get("ARL_SERVER") or None
+
+
+def server_token() -> str | None:
+    """The token for that server, from ARL_TOKEN."""
+    return os.environ.get("ARL_TOKEN") or None
+
+
+def set_variable(name: str, value: str, *, keep: bool = False) -> None:
+    """Set a variable of this process and of those that it starts; with `keep` only where it is
+    not set. For the command line, before anything read it."""
+    if not (keep and name in os.environ):
+        os.environ[name] = value
+
+
 def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     """The secret in the environment variable that a study names. Raises InvalidInput."""
     env = os.environ if environment is None else environment

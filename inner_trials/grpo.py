@@ -110,12 +110,17 @@ def build_trainer(
     if trainer.ref_model is not None and training.find_input("adapter") is not None:
         # TRL loads it from the base's files, without the adapter that was merged into the base.
         trainer.ref_model.load_state_dict(trainer.model.state_dict())
-    if trainer.actors is not None:
-        trainer.actors.expect(encoded)
-    distributed.generate_together(trainer)
+    _begin_together(trainer, encoded)
     events.watch(trainer, writer)
     _watch_heldout(job, trainer, events, judge, scorer)
     return trainer
+
+
+def _begin_together(trainer: Any, encoded: Any) -> None:
+    """Sampling by actors, or by several processes at once, starts from the same prompts."""
+    if trainer.actors is not None:
+        trainer.actors.expect(encoded)
+    distributed.generate_together(trainer)
 
 
 def _watch_heldout(job: Job, trainer: Any, events: Any, judge: Judge, scorer: Any) -> None:

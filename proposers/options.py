@@ -1,9 +1,9 @@
 """The options that a study file may give each proposer, as strict models."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 OPTION_FAULTS: Final[Mapping[str, str]] = {
     "missing": "it is needed",
@@ -37,3 +37,15 @@ class HostedOptions(Options):
 
 class NoOptions(Options):
     """Of proposers that take none."""
+
+
+def faults_of(
+    name: str, model: type[Options], error: ValidationError
+) -> Iterator[tuple[str, str]]:
+    """What the model says is wrong with a proposer's options: which one, and why."""
+    for details in error.errors(include_url=False):
+        where = ".".join(str(part) for part in details["loc"])
+        why = OPTION_FAULTS.get(details["type"], details["msg"].removeprefix("Value error, "))
+        if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
+            why = f"{name} takes only {', '.join(model.model_fields)}"
+        yield where, why

@@ -12,7 +12,7 @@ from ledger.errors import InvalidInput, UnknownName
 from ledger.records import Params
 from proposers.chat_options import LLMDiffOptions, LLMOptions
 from proposers.hybrid_options import HybridOptions, Part
-from proposers.options import OPTION_FAULTS, HostedOptions, NoOptions, Options
+from proposers.options import HostedOptions, NoOptions, Options, faults_of
 from proposers.optuna_options import CmaesOptions, GpOptions, Nsga2Options, TpeOptions
 from proposers.ppo_options import PpoOptions
 from proposers.protocol import Proposer
@@ -227,11 +227,11 @@ def find_proposer(name: str) -> Registered:
 
 def parts(name: str, options: Mapping[str, object]) -> tuple[Part, ...]:
     """What a study with this proposer really asks: itself, or its arms. Raises UnknownName."""
-    if not find_proposer(name).has_arms:
-        return (Part(name=name, options=options),)
-    from proposers import hybrid_arms
+    if find_proposer(name).has_arms:
+        from proposers import hybrid_arms
 
-    return hybrid_arms.parts(options)
+        return hybrid_arms.parts(options)
+    return (Part(name=name, options=options),)
 
 
 def describe(name: str, options: Mapping[str, object]) -> Registered:
@@ -250,12 +250,7 @@ def option_problems(name: str, options: Mapping[str, object]) -> Iterator[tuple[
     try:
         read = model.model_validate(dict(options))
     except ValidationError as error:
-        for details in error.errors(include_url=False):
-            where = ".".join(str(part) for part in details["loc"])
-            why = OPTION_FAULTS.get(details["type"], details["msg"].removeprefix("Value error, "))
-            if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
-                why = f"{name} takes only {', '.join(model.model_fields)}"
-            yield where, why
+        yield from faults_of(name, model, error)
         return
     if isinstance(read, HybridOptions):
         from proposers import hybrid_arms

@@ -38,17 +38,6 @@ DEADLINE_S = 460.0
 TEACH_STEPS = 150
 """Of SFT before GRPO, so that there is something to reward."""
 
-BUILD = """
-import sys
-from transformers import LlamaConfig, LlamaForCausalLM
-path, hidden, layers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-config = LlamaConfig.from_pretrained(path)
-config.update(dict(hidden_size=hidden, intermediate_size=4 * hidden, head_dim=64,
-                   num_attention_heads=hidden // 64, num_key_value_heads=hidden // 64,
-                   num_hidden_layers=layers))
-LlamaForCausalLM(config).save_pretrained(path)
-"""
-
 PLAIN = """
 import json, sys, time
 from datasets import load_dataset
@@ -216,7 +205,9 @@ def write_base(place: Path, size: Size, clock: Clock) -> None:
     """The demo's task with an untrained model of that size."""
     demo_task.write_task(place)
     base = str(place / "base")
-    clock.measure([sys.executable, "-c", BUILD, base, str(size.hidden), str(size.layers)], {})
+    clock.measure(
+        [sys.executable, "-c", gpu_grpo.BUILD, base, str(size.hidden), str(size.layers)], {}
+    )
 
 
 def compare_sft(work: Path, size: Size, clock: Clock, *, gpu: bool) -> list[str]:

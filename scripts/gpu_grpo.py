@@ -73,6 +73,17 @@ trainer.model.merge_and_unload().save_pretrained(settings["output"])
 json.dump({"rates": rates, "rewards": rewards}, open(settings["result"], "w"))
 """
 
+BUILD = """
+import sys
+from transformers import LlamaConfig, LlamaForCausalLM
+path, hidden, layers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+config = LlamaConfig.from_pretrained(path)
+config.update(dict(hidden_size=hidden, intermediate_size=4 * hidden, head_dim=64,
+                   num_attention_heads=hidden // 64, num_key_value_heads=hidden // 64,
+                   num_hidden_layers=layers))
+LlamaForCausalLM(config).save_pretrained(path)
+"""
+
 
 @dataclass(frozen=True)
 class Size:

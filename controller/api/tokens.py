@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from ledger.database import WriteSession
-from ledger.service_entries import TokenCreated
+from ledger.database import Ledger, WriteSession
+from ledger.service_entries import TokenCreated, TokenRevoked
 from ledger.writes import append_service
 
 PREFIX: Final = "arl_"
@@ -53,3 +53,24 @@ def give_token(
     )
     append_service(session, [entry])
     return entry, token
+
+
+def give_token_of(
+    ledger: Ledger,
+    *,
+    name: str,
+    scopes: Sequence[Scope],
+    expires_in_s: float | None,
+    actor: str,
+) -> tuple[TokenCreated, str]:
+    """The same in a transaction of its own."""
+    with ledger.write() as session:
+        return give_token(
+            session, name=name, scopes=scopes, expires_in_s=expires_in_s, actor=actor
+        )
+
+
+def revoke_token_of(ledger: Ledger, token_id: str, *, actor: str) -> None:
+    """From now on the token opens nothing. Raises NotFound."""
+    with ledger.write() as session:
+        append_service(session, [TokenRevoked(token_id=token_id, actor=actor)])

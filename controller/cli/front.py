@@ -18,7 +18,7 @@ from controller.cli.output import (
 )
 from controller.cli.text import plain
 from controller.cli.verbs import ON_SERVER, SERVER_OPTIONS, VERBS, Verb, overview
-from controller.settings import wants_debug
+from controller.settings import set_variable, wants_debug
 from ledger.errors import ArlError, InvalidInput
 from ledger.records import Json
 
@@ -83,7 +83,7 @@ def _without_server(arguments: Sequence[str]) -> tuple[list[str], bool]:
                 value = arguments[at] if at < len(arguments) else ""
             if not value:
                 raise InvalidInput(f"{name}: write its value, like {name} http://HOST:8420")
-            os.environ[variable] = value
+            set_variable(variable, value)
             said = said or name == "--server"
         at += 1
     return left, said

@@ -1,7 +1,6 @@
 """`arl serve` and `arl token`: the API with its dashboard, and who may use it."""
 
 import logging
-import os
 import sys
 from enum import StrEnum
 from typing import Annotated
@@ -9,19 +8,18 @@ from typing import Annotated
 import typer
 
 from controller.api.options import ApiOptions
-from controller.api.tokens import Scope, give_token
+from controller.api.tokens import Scope, give_token_of, revoke_token_of
 from controller.cli.driving import listen_to_the_worker
 from controller.cli.opening import actor, ledger_opened, service_opened
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.source import server_named
 from controller.cli.text import plain
 from controller.documents.times import iso
-from controller.settings import read_settings
+from controller.settings import read_settings, set_variable
 from controller.spec.quantities import parse_duration_s
-from ledger import tokens, writes
+from ledger import tokens
 from ledger.database import open_ledger
 from ledger.errors import InvalidInput
-from ledger.service_entries import TokenRevoked
 
 STRICT = ("ARL_HTTP_ALLOW_PRIVATE", "ARL_MODELS_ALLOW_PRIVATE")
 """What others send names no private address unless the operator said so; the worker that is
@@ -51,7 +49,7 @@ def serve(
     from controller.api.serving import serve as run
 
     for variable in STRICT:
-        os.environ.setdefault(variable, "0")
+        set_variable(variable, "0", keep=True)
     options = ApiOptions(
         host=host,
         port=port,
@@ -115,10 +113,9 @@ def _create(name: str, scopes: list[Scope], expires: str | None, *, as_json: boo
     expires_in_s = None if expires is None else _lifetime(expires)
     ledger = open_ledger(read_settings().ledger_url, create=True)
     try:
-        with ledger.write() as session:
-            entry, made = give_token(
-                session, name=name, scopes=scopes, expires_in_s=expires_in_s, actor=actor()
-            )
+        entry, made = give_token_of(
+            ledger, name=name, scopes=scopes, expires_in_s=expires_in_s, actor=actor()
+        )
     finally:
         ledger.close()
     if as_json:
@@ -183,8 +180,8 @@ def _state(one: tokens.Token, now: float) -> str:
 
 
 def _revoke(token_id: str, *, as_json: bool) -> int:
-    with ledger_opened() as ledger, ledger.write() as session:
-        writes.append_service(session, [TokenRevoked(token_id=token_id, actor=actor())])
+    with ledger_opened() as ledger:
+        revoke_token_of(ledger, token_id, actor=actor())
     if as_json:
         print_json({"revoked": token_id})
     else:

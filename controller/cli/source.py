@@ -1,6 +1,5 @@
 """Where a verb's words go: the ledger of this machine, or a server that was named."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -25,13 +24,13 @@ from controller.documents.log_text import (
 from controller.documents.network import network_document
 from controller.documents.studies import listed_document, whole_document
 from controller.documents.trials import detail_document, trial_document
+from controller.settings import server_address
 from ledger import lineage as origins
 from ledger import reads, summaries
 from ledger.database import Ledger, ReadSession
 from ledger.records import Json
 from ledger.states import StudyState
 
-SERVER: Final = "ARL_SERVER"
 TAIL_BYTES: Final = 2000
 
 Document = dict[str, Json]
@@ -39,7 +38,7 @@ Document = dict[str, Json]
 
 def server_named() -> bool:
     """Whether the user works on a server."""
-    return bool(os.environ.get(SERVER))
+    return server_address() is not None
 
 
 class Source(Protocol):

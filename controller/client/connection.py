@@ -1,6 +1,5 @@
 """Requests to a server: retried where that is safe, their refusals as ARL's own errors."""
 
-import os
 import random
 import time
 import uuid
@@ -9,10 +8,9 @@ from typing import Any, Final
 
 import httpx
 
+from controller.settings import server_address, server_token
 from ledger import errors as er
 
-SERVER: Final = "ARL_SERVER"
-TOKEN: Final = "ARL_TOKEN"  # the variable's name
 TRIES: Final = 5
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
@@ -54,11 +52,11 @@ class Connection:
 
     def __init__(self, server: str | None, token: str | None, *, timeout_s: float) -> None:
         """Raises InvalidInput: no server is named, or what is named is no address."""
-        address = server or os.environ.get(SERVER)
+        address = server or server_address()
         if not address:
-            raise er.InvalidInput(f"no server: write --server http://HOST:8420, or set {SERVER}")
+            raise er.InvalidInput("no server: write --server http://HOST:8420, or set ARL_SERVER")
         self.server = _checked(address)
-        secret = token or os.environ.get(TOKEN)
+        secret = token or server_token()
         headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._http = httpx.Client(
             base_url=f"{self.server}/api/v1",
@@ -138,7 +136,7 @@ def problem(answer: httpx.Response) -> er.ArlError:
             f"{where}: status {answer.status_code}, and no answer of an ARL server"
         )
     if answer.status_code in (401, 403):
-        return Unauthorized(f"{detail} (give one with --token or {TOKEN})")
+        return Unauthorized(f"{detail} (give one with --token or ARL_TOKEN)")
     if answer.status_code == 413:
         return er.InvalidInput(detail)
     return _ERRORS.get(code, er.LedgerUnavailable)(detail)

@@ -73,13 +73,7 @@ def submit_study(
     stored = _with_digests(service, spec, base, inputs)
     study_id = f"s{secrets.token_hex(5)}"
     entry = _entry(service, stored, inputs, bundle, actor)
-    submission = Submission(
-        study_id=study_id,
-        name=spec.name,
-        bundle_digest=entry.bundle_digest,
-        target=spec.target.name,
-        target_reason=why,
-    )
+    made = _submission(study_id, spec, entry.bundle_digest, why)
     with service.ledger.write() as session:
         writes.create_study(
             session,
@@ -91,8 +85,18 @@ def submit_study(
             only_unfinished=alone,
         )
         if within is not None:
-            within(session, submission)
-    return submission
+            within(session, made)
+    return made
+
+
+def _submission(study_id: str, spec: StudySpec, bundle: str, why: str) -> Submission:
+    return Submission(
+        study_id=study_id,
+        name=spec.name,
+        bundle_digest=bundle,
+        target=spec.target.name,
+        target_reason=why,
+    )
 
 
 def _entry(
