@@ -1,0 +1,44 @@
+/** The one place that speaks HTTP: paths and bodies typed by the server's own description. */
+import createClient from "openapi-fetch";
+import { asProblem, Unreachable } from "./problems";
+import type { paths } from "./schema";
+
+const TIMEOUT_MS = 30_000;
+
+/** Requests end by themselves, and a server that is gone is told apart from one that refuses. */
+async function patientFetch(request: Request): Promise<Response> {
+  try {
+    return await fetch(request, {
+      signal: AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]),
+    });
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    throw new Unreachable();
+  }
+}
+
+export const api = createClient<paths>({
+  baseUrl: window.location.origin,
+  fetch: patientFetch,
+});
+
+interface Answer<Body> {
+  readonly data?: Body;
+  readonly error?: unknown;
+  readonly response: Response;
+}
+
+/** The body of an answer. Throws Problem where the server refused, Unreachable where it is gone. */
+export async function bodyOf<Body>(asked: Promise<Answer<Body>>): Promise<Body> {
+  const answer = await asked;
+  if (!answer.response.ok || answer.data === undefined) {
+    if (answer.response.ok) return undefined as Body; // 204
+    // A proxy in front of a stopped server answers for it.
+    if ([502, 504].includes(answer.response.status)) throw new Unreachable();
+    throw asProblem(answer.error, answer.response.status);
+  }
+  return answer.data;
+}
+
+/** For a POST: repeated by a nervous hand or a lost answer, it happens once. */
+export const newKey = (): string => crypto.randomUUID();

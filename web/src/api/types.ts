@@ -1,0 +1,31 @@
+/** The API's models under short names; generated types are used nowhere else by their long ones. */
+import type { components } from "./schema";
+
+type Models = components["schemas"];
+
+export type StudyListed = Models["StudyListed"];
+export type Study = Models["StudyOut"];
+export type StudyState = StudyListed["state"];
+export type Spec = Models["SpecOut"];
+export type Budget = Models["BudgetOut"];
+export type TrialListed = Models["TrialListed"];
+export type TrialOut = Models["TrialOut"];
+export type Trial = Models["TrialDetailOut"];
+export type Attempt = Models["AttemptOut"];
+export type Family = Models["FamilyOut"];
+export type Who = Models["Who"];
+
+export type Values = Models["ValuesOut"];
+export type HistoryPlot = Models["HistoryPlot"];
+export type Curve = Models["CurveOut"];
+export type Candidate = Models["CandidateOut"];
+/** What the event stream says of a study. */
+export type Entry = Models["EventOut"];
+/** One link of a chain. */
+export type Link = Models["EntryOut"];
+export type Chain = Models["ChainOut"];
+
+export interface Page<Item> {
+  readonly items: Item[];
+  readonly next_cursor: string | null;
+}

@@ -1,0 +1,117 @@
+/** Every address of the dashboard. A page is loaded when it is first asked for. */
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from "@tanstack/react-router";
+import { studyQuery } from "../api/queries/studies";
+import { trialQuery } from "../api/queries/trials";
+import { readLedgerSearch } from "../pages/ledger/search";
+import { readStudiesSearch } from "../pages/studies/search";
+import { readTrialsSearch } from "../pages/trials/search";
+import { AppShell } from "./AppShell";
+import { PageFailure } from "./PageFailure";
+import { PageMissing } from "./PageMissing";
+import { PageWaiting } from "./PageWaiting";
+
+interface RouterContext {
+  readonly client: QueryClient;
+}
+
+const root = createRootRouteWithContext<RouterContext>()({
+  component: AppShell,
+  notFoundComponent: PageMissing,
+});
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: () => redirect({ to: "/studies", throw: true }),
+});
+
+const studies = createRoute({
+  getParentRoute: () => root,
+  path: "/studies",
+  validateSearch: readStudiesSearch,
+  component: lazyRouteComponent(() => import("../pages/studies/StudiesPage"), "StudiesPage"),
+});
+
+const study = createRoute({
+  getParentRoute: () => root,
+  path: "/studies/$study",
+  // Asked for together with the page's code, not after it.
+  loader: ({ context, params }) => void context.client.prefetchQuery(studyQuery(params.study)),
+  component: lazyRouteComponent(() => import("../pages/study/StudyLayout"), "StudyLayout"),
+});
+
+const overview = createRoute({
+  getParentRoute: () => study,
+  path: "/",
+  component: lazyRouteComponent(() => import("../pages/study/OverviewPage"), "OverviewPage"),
+});
+
+const trials = createRoute({
+  getParentRoute: () => study,
+  path: "/trials",
+  validateSearch: readTrialsSearch,
+  component: lazyRouteComponent(() => import("../pages/trials/TrialsPage"), "TrialsPage"),
+});
+
+const spec = createRoute({
+  getParentRoute: () => study,
+  path: "/spec",
+  component: lazyRouteComponent(() => import("../pages/study/SpecPage"), "SpecPage"),
+});
+
+const trial = createRoute({
+  getParentRoute: () => root,
+  path: "/studies/$study/trials/$number",
+  loader: ({ context, params }) =>
+    void context.client.prefetchQuery(trialQuery(params.study, Number(params.number))),
+  component: lazyRouteComponent(() => import("../pages/trial/TrialPage"), "TrialPage"),
+});
+
+const candidate = createRoute({
+  getParentRoute: () => root,
+  path: "/candidates/$candidate",
+  component: lazyRouteComponent(() => import("../pages/candidate/CandidatePage"), "CandidatePage"),
+});
+
+const ledger = createRoute({
+  getParentRoute: () => root,
+  path: "/ledger",
+  validateSearch: readLedgerSearch,
+  component: lazyRouteComponent(() => import("../pages/ledger/LedgerPage"), "LedgerPage"),
+});
+
+const tree = root.addChildren([
+  home,
+  studies,
+  study.addChildren([overview, trials, spec]),
+  trial,
+  candidate,
+  ledger,
+]);
+
+export function newRouter(client: QueryClient) {
+  return createRouter({
+    routeTree: tree,
+    context: { client },
+    defaultPreload: "intent",
+    defaultPreloadStaleTime: 0,
+    scrollRestoration: true,
+    defaultPendingComponent: PageWaiting,
+    defaultPendingMs: 150,
+    defaultErrorComponent: PageFailure,
+    defaultNotFoundComponent: PageMissing,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof newRouter>;
+  }
+}

@@ -1,0 +1,43 @@
+import { stateLook, type Tone } from "../format/states";
+import { words } from "../format/numbers";
+import css from "./Badge.module.css";
+import { Icon } from "./Icon";
+import { cx } from "./cx";
+
+interface StateBadgeProps {
+  readonly state: string;
+  /** Why, as the ledger's code: shown after the word. */
+  readonly reason?: string | null | undefined;
+  readonly size?: "small" | "large";
+}
+
+/** A state as colour, shape and word. */
+export function StateBadge({ state, reason, size = "small" }: StateBadgeProps) {
+  const look = stateLook(state);
+  return (
+    <span className={cx(css.badge, css[look.tone], size === "large" && css.large)}>
+      <span className={cx(css.icon, look.moves && css.moves)}>
+        <Icon name={look.icon} size={size === "large" ? 14 : 12} />
+      </span>
+      <span>{look.word}</span>
+      {reason !== null && reason !== undefined && reason !== state && (
+        <span className={css.reason}>{words(reason)}</span>
+      )}
+    </span>
+  );
+}
+
+interface TagProps {
+  readonly children: string;
+  readonly tone?: Tone;
+  readonly title?: string;
+}
+
+/** A short word in a frame: a kind, a scope, a role. */
+export function Tag({ children, tone = "mute", title }: TagProps) {
+  return (
+    <span className={cx(css.tag, css[tone])} title={title}>
+      {children}
+    </span>
+  );
+}

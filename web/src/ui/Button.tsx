@@ -1,0 +1,35 @@
+import type { ButtonHTMLAttributes, ReactNode } from "react";
+import css from "./Button.module.css";
+import { Icon, type IconName } from "./Icon";
+import { cx } from "./cx";
+
+interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  readonly look?: "plain" | "strong" | "quiet" | "danger";
+  readonly icon?: IconName;
+  readonly isBusy?: boolean;
+  readonly children?: ReactNode;
+}
+
+export function Button({
+  look = "plain",
+  icon,
+  isBusy = false,
+  children,
+  className,
+  disabled,
+  ...rest
+}: ButtonProps) {
+  const only = children === undefined || children === null;
+  return (
+    <button
+      type="button"
+      {...rest}
+      className={cx(css.button, css[look], only && css.only, className)}
+      disabled={disabled === true || isBusy}
+      aria-busy={isBusy || undefined}
+    >
+      {icon !== undefined && <Icon name={icon} />}
+      {children}
+    </button>
+  );
+}
