@@ -34,6 +34,15 @@ Points = Annotated[
 ]
 
 
+def place_of(cursor: str | None) -> int | None:
+    """The place that a list's own cursor names; None at its beginning. Raises InvalidInput."""
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdecimal()) or int(cursor[:20]) > LARGEST_NUMBER:
+        raise InvalidInput("cursor: it is none of this list's; leave it out to start again")
+    return int(cursor)
+
+
 def study_named(session: ReadSession, name: str) -> Study:
     """Raises NotFound; Conflict when several studies have the name."""
     try:

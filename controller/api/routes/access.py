@@ -17,6 +17,7 @@ from controller.api.models.access import (
 from controller.api.models.wire import Page
 from controller.api.mutations import Mutation, mutation
 from controller.api.problems import documented
+from controller.api.reading import Cursor, place_of
 from controller.api.routing import new_router, service_of
 from controller.api.tokens import Scope, give_token
 from controller.documents.times import iso
@@ -131,12 +132,12 @@ def revoke_token(change: Change, token: str) -> None:
 def audit(
     _: Admin,
     service: TheService,
-    cursor: Annotated[int, Query(ge=0, description="Only what came after this place")] = 0,
+    cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> dict[str, Any]:
-    """Requests that changed something, in their order; `next_cursor` is the last one's `seq`."""
+    """Requests that changed something, in their order."""
     with service.ledger.read() as session:
-        found = list_requests(session, after=cursor, limit=limit + 1)
+        found = list_requests(session, after=place_of(cursor) or 0, limit=limit + 1)
     page = found[:limit]
     items = [
         Audited(

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Path
 
 from controller.api.models.candidates import IncumbentOut
 from controller.api.models.promotions import ModelsOut
 from controller.api.models.wire import Page
 from controller.api.problems import documented
-from controller.api.reading import LARGEST_NUMBER, LONGEST_NAME, Limit, Reader, TheService
+from controller.api.reading import LONGEST_NAME, Limit, Reader, TheService
 from controller.api.routing import new_router
 from controller.documents.candidates import incumbent_document
 from controller.documents.promotions import model_document
@@ -36,16 +36,16 @@ def list_incumbents(
     _: Reader,
     service: TheService,
     model: ModelName,
-    cursor: Annotated[
-        int | None, Query(ge=0, le=LARGEST_NUMBER, description="`next_cursor` of the page before")
-    ] = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
 ) -> dict[str, Any]:
     """The history of a model's pointer, the newest first."""
     with service.ledger.read() as session:
         found = []
         if "\0" not in model:
-            found = family_pages.page_of_incumbents(session, model, before=cursor, limit=limit + 1)
+            found = family_pages.page_of_incumbents(
+                session, model, before=place_of(cursor), limit=limit + 1
+            )
     if not found and cursor is None:
         raise NotFound(f"nothing was promoted as {model!r} yet")
     more = str(found[limit - 1].seq) if len(found) > limit else None
