@@ -8,7 +8,7 @@ from controller.api.models.candidates import IncumbentOut
 from controller.api.models.promotions import ModelsOut
 from controller.api.models.wire import Page
 from controller.api.problems import documented
-from controller.api.reading import LONGEST_NAME, Limit, Reader, TheService
+from controller.api.reading import LONGEST_NAME, Cursor, Limit, Reader, TheService, place_of
 from controller.api.routing import new_router
 from controller.documents.candidates import incumbent_document
 from controller.documents.promotions import model_document

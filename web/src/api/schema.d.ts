@@ -73,7 +73,7 @@ export interface paths {
         };
         /**
          * Audit
-         * @description Requests that changed something, in their order; `next_cursor` is the last one's `seq`.
+         * @description Requests that changed something, in their order.
          */
         get: operations["audit_api_v1_audit_get"];
         put?: never;
@@ -5940,8 +5940,8 @@ export interface operations {
     audit_api_v1_audit_get: {
         parameters: {
             query?: {
-                /** @description Only what came after this place */
-                cursor?: number;
+                /** @description `next_cursor` of the page before */
+                cursor?: string | null;
                 limit?: number;
             };
             header?: never;
@@ -7209,7 +7209,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description `next_cursor` of the page before */
-                cursor?: number | null;
+                cursor?: string | null;
                 /** @description Items of a page, at most */
                 limit?: number;
             };
