@@ -1,7 +1,7 @@
 # Everything starts here: each target sets up what it needs (scripts/setup.sh) and then runs one command.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench gpu-check clean
+.PHONY: help setup web demo test test-all lint format bench gpu-check clean
 
 PY := .venv/bin/python
 
@@ -11,14 +11,18 @@ help:  ## list the targets
 setup:  ## create .venv and install ARL into it (instant when nothing changed)
 	@bash scripts/setup.sh
 
+web: setup  ## build the dashboard that arl serve shows (instant when nothing changed)
+	@bash scripts/build_web.sh
+
 demo: setup  ## train, search, replay and promote a small model in ./demo (about 5 minutes, no root)
+	@bash scripts/build_web.sh || echo '==> No dashboard, then; everything else works without it'
 	@bash scripts/demo.sh
 
-test: setup  ## everything CI runs, except what is marked slow
+test: web  ## everything CI runs, except what is marked slow
 	@bash scripts/services.sh
 	@$(PY) scripts/check.py
 
-test-all: setup  ## the same with the full matrices (slow)
+test-all: web  ## the same with the full matrices (slow)
 	@bash scripts/services.sh
 	@$(PY) scripts/check.py --slow
 

@@ -33,3 +33,4 @@ step "arl verify      (the ledger's chain, sums and artifacts)"
 "$ARL" verify
 
 printf '\nThe study is in %s. Look around: cd %s && %s studies\n' "$DEMO/sort-sft" "$DEMO/sort-sft" "$ARL"
+printf 'In a browser: cd %s && %s serve, then http://127.0.0.1:8420\n' "$DEMO/sort-sft" "$ARL"
