@@ -1,7 +1,7 @@
 /** The frame of every page: navigation, how live it is, theme, help. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { Link, Outlet, useRouterState, type LinkProps } from "@tanstack/react-router";
+import { useState } from "react";
 import { whoQuery } from "../api/queries/access";
 import { LiveRoot } from "../live/LiveRoot";
 import { LiveBadge, ServerBanner } from "../live/LiveBadge";
@@ -16,7 +16,7 @@ import { SignIn } from "./SignIn";
 import { ThemeToggle } from "./ThemeToggle";
 
 interface NavItem {
-  readonly to: string;
+  readonly to: NonNullable<LinkProps["to"]>;
   readonly label: string;
   readonly icon: IconName;
 }
@@ -31,12 +31,12 @@ const NAV: readonly NavItem[] = [
 ];
 
 export function AppShell() {
-  const [is_open, setOpen] = useState(false);
+  const [open_at, setOpenAt] = useState<string>();
   const [is_help, setHelp] = useState(false);
   const path = useRouterState({ select: (state) => state.location.pathname });
   const is_signed_out = useIsSignInAsked();
   useShortcuts({ onHelp: () => setHelp(true) });
-  useEffect(() => setOpen(false), [path]);
+  const is_open = open_at === path; // closed by going anywhere
   return (
     <div className={css.shell}>
       <a className={css.skip} href="#main">
@@ -50,7 +50,7 @@ export function AppShell() {
           aria-label="Navigation"
           aria-expanded={is_open}
           aria-controls="navigation"
-          onClick={() => setOpen(!is_open)}
+          onClick={() => setOpenAt(is_open ? undefined : path)}
         />
         <Link to="/studies" className={css.brand}>
           <Mark />
@@ -59,7 +59,7 @@ export function AppShell() {
         <nav id="navigation" className={cx(css.nav, is_open && css.open)} aria-label="Main">
           {NAV.map((item) => (
             <Link
-              key={item.to}
+              key={item.label}
               to={item.to}
               className={css.link}
               activeProps={{ className: cx(css.link, css.active), "aria-current": "page" }}

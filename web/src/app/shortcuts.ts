@@ -1,10 +1,14 @@
 /** Keys that work on every page. */
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, type NavigateOptions } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { isTyping } from "../ui/keys";
 import { useTableEntry } from "../ui/useRowKeys";
 
-const PLACES: Readonly<Record<string, string>> = { s: "/studies", p: "/promotions", l: "/ledger" };
+const PLACES: Readonly<Record<string, NonNullable<NavigateOptions["to"]>>> = {
+  s: "/studies",
+  p: "/promotions",
+  l: "/ledger",
+};
 const CHORD_MS = 1000;
 
 interface Shortcuts {

@@ -2,8 +2,10 @@
 
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-// eslint-disable-next-line no-control-regex -- these are what is looked for
+
+// The same here.
 const HIDDEN =
+  // eslint-disable-next-line no-control-regex -- these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 
 /** Colour sequences are dropped; controls and characters that reorder text are shown by number. */

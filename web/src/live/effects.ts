@@ -25,18 +25,19 @@ const trialPatch = (trial: string, patch: TrialPatch): Effect => ({
   patch,
 });
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- what its place takes
 const orNull = <T>(value: unknown): T | null => (value ?? null) as T | null;
 
-/** The trial that is open, whichever it is: only one that is looked at is fetched again. */
 /** The value of an entry that has one, also where JSON has no number for it. */
 function valueOf({ payload, non_finite }: Entry): TrialPatch {
   const place = non_finite.find((found) => found.path === "payload/value");
   return {
-    value: orNull(payload["value"]),
+    value: orNull(payload.value),
     non_finite: place === undefined ? [] : [{ path: "value", value: place.value }],
   };
 }
 
+/** The trial that is open, whichever it is: only one that is looked at is fetched again. */
 const openTrial = (study: string): Effect => refresh(keys.openTrials(study), SOON_MS);
 
 const settled = (study: string): readonly Effect[] => [
@@ -54,30 +55,30 @@ const OUTCOMES: Readonly<Record<string, TrialListed["outcome"]>> = {
 export function proposedTrial(study: string, entry: Entry): TrialListed {
   const p = entry.payload;
   return {
-    id: text(p["trial_id"]),
+    id: text(p.trial_id),
     study,
-    number: Number(p["number"]),
-    kind: p["trial_kind"] as TrialListed["kind"],
+    number: Number(p.number),
+    kind: p.trial_kind as TrialListed["kind"],
     state: "proposed",
     outcome: "proposed",
     reason: null,
     detail: "",
     value: null,
-    candidate: text(p["candidate_id"]),
-    params: (p["params"] ?? {}) as TrialListed["params"],
-    seed: Number(p["seed"]),
-    watermark: Number(p["watermark"]),
+    candidate: text(p.candidate_id),
+    params: (p.params ?? {}) as TrialListed["params"],
+    seed: Number(p.seed),
+    watermark: Number(p.watermark),
     finish_seq: null,
-    splits: (p["splits"] ?? []) as TrialListed["splits"],
-    family: orNull(p["family_id"]),
-    stage: orNull(p["stage"]),
+    splits: (p.splits ?? []) as TrialListed["splits"],
+    family: orNull(p.family_id),
+    stage: orNull(p.stage),
     created_at: entry.at,
     started_at: null,
     ended_at: null,
     wall_s: null,
-    proposer: text(p["proposer"]),
-    parent: orNull(p["parent_id"]),
-    patched: (p["patch_digest"] ?? null) !== null,
+    proposer: text(p.proposer),
+    parent: orNull(p.parent_id),
+    patched: (p.patch_digest ?? null) !== null,
     attempts: 0,
     scores: {},
     metrics: {},
@@ -90,10 +91,10 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     {
       do: "patch_study",
       patch: {
-        state: payload["new"],
-        reason: orNull(payload["reason"]),
-        detail: text(payload["detail"]),
-        paused_by: orNull(payload["paused_by"]),
+        state: payload.new,
+        reason: orNull(payload.reason),
+        detail: text(payload.detail),
+        paused_by: orNull(payload.paused_by),
       },
     },
     refresh(keys.study(study)),
@@ -112,9 +113,9 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   attempt_launching: (study) => [openTrial(study)],
   attempt_started: (study, { payload, at }) => [
     openTrial(study),
-    ...(payload["trial_starts"] === true
+    ...(payload.trial_starts === true
       ? [
-          trialPatch(text(payload["trial_id"]), {
+          trialPatch(text(payload.trial_id), {
             state: "running",
             outcome: "running",
             started_at: at,
@@ -123,50 +124,50 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
         ]
       : []),
   ],
-  values_reported: (_, { payload }) => [refresh(keys.values(text(payload["trial_id"])), SOON_MS)],
+  values_reported: (_, { payload }) => [refresh(keys.values(text(payload.trial_id)), SOON_MS)],
   attempt_exited: (study) => [openTrial(study)],
   attempt_ended: (study) => [openTrial(study)],
   artifact_recorded: (study, { payload }) => [
     openTrial(study),
-    ...(payload["collects"] === true
-      ? [trialPatch(text(payload["trial_id"]), { state: "evaluating", outcome: "evaluating" })]
+    ...(payload.collects === true
+      ? [trialPatch(text(payload.trial_id), { state: "evaluating", outcome: "evaluating" })]
       : []),
   ],
   trial_evaluated: (study, entry) => [
     openTrial(study),
-    trialPatch(text(entry.payload["trial_id"]), {
-      ...(entry.payload["split"] === "search" ? valueOf(entry) : {}),
-      ...(entry.payload["last"] === true ? { state: "deciding", outcome: "deciding" } : {}),
+    trialPatch(text(entry.payload.trial_id), {
+      ...(entry.payload.split === "search" ? valueOf(entry) : {}),
+      ...(entry.payload.last === true ? { state: "deciding", outcome: "deciding" } : {}),
     }),
   ],
   trial_decided: (study, entry) => [
-    trialPatch(text(entry.payload["trial_id"]), {
+    trialPatch(text(entry.payload.trial_id), {
       state: "complete",
-      outcome: OUTCOMES[text(entry.payload["verdict"])] ?? "measured",
-      reason: entry.payload["reason"] as TrialListed["reason"],
+      outcome: OUTCOMES[text(entry.payload.verdict)] ?? "measured",
+      reason: entry.payload.reason as TrialListed["reason"],
       ...valueOf(entry),
-      finish_seq: Number(entry.payload["finish_seq"]),
+      finish_seq: Number(entry.payload.finish_seq),
       ended_at: entry.at,
     }),
     ...settled(study),
   ],
   trial_served: (study, entry) => [
-    trialPatch(text(entry.payload["trial_id"]), {
+    trialPatch(text(entry.payload.trial_id), {
       state: "complete",
       outcome: "served",
       ...valueOf(entry),
-      finish_seq: Number(entry.payload["finish_seq"]),
+      finish_seq: Number(entry.payload.finish_seq),
       ended_at: entry.at,
     }),
     ...settled(study),
   ],
   trial_ended: (study, { payload, at }) => [
-    trialPatch(text(payload["trial_id"]), {
-      state: payload["new"] as TrialListed["state"],
-      outcome: payload["new"] as TrialListed["outcome"],
-      reason: payload["reason"] as TrialListed["reason"],
-      detail: text(payload["detail"]),
-      finish_seq: Number(payload["finish_seq"]),
+    trialPatch(text(payload.trial_id), {
+      state: payload.new as TrialListed["state"],
+      outcome: payload.new as TrialListed["outcome"],
+      reason: payload.reason as TrialListed["reason"],
+      detail: text(payload.detail),
+      finish_seq: Number(payload.finish_seq),
       ended_at: at,
     }),
     ...settled(study),

@@ -20,9 +20,9 @@ export function CodeView({ text, what, isTall = false }: CodeViewProps) {
       <div className={css.copy}>
         <CopyButton text={text} what={what} />
       </div>
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keyboard */}
       <pre
         className={cx(css.code, isTall && css.tall)}
+        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keys
         tabIndex={0}
         role="region"
         aria-label={what}

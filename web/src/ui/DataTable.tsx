@@ -8,7 +8,7 @@ import {
   type SortingState,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, type MouseEvent, type ReactNode } from "react";
+import { useEffect, useMemo, useRef, type MouseEvent, type ReactNode, type RefObject } from "react";
 import css from "./DataTable.module.css";
 import { cx } from "./cx";
 import { Icon } from "./Icon";
@@ -88,17 +88,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
     },
   });
   const models = table.getRowModel().rows;
-  const virtual = useVirtualizer({
-    count: models.length,
-    getScrollElement: () => frame.current,
-    estimateSize: () => ROW_PX,
-    overscan: AHEAD,
-    enabled: height === "fill",
-  });
-  const shown =
-    height === "fill"
-      ? virtual.getVirtualItems().map((item) => item.index)
-      : models.map((_, at) => at);
+  const { shown, before, after, reveal } = useRowsInSight(frame, models.length, height === "fill");
   const last = shown.at(-1) ?? -1;
   const { isLoadingMore = false } = props;
   useEffect(() => {
@@ -107,9 +97,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
 
   const keys = useRowKeys({
     count: models.length,
-    reveal: (at) => {
-      if (height === "fill") virtual.scrollToIndex(at);
-    },
+    reveal,
     open: (at) => {
       const model = models[at];
       if (model !== undefined) props.onOpen?.(model.original);
@@ -117,22 +105,21 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
   });
   const visible = columns.filter((column) => hidden?.has(column.id) !== true);
   const width = visible.reduce((sum, column) => sum + column.width, 0);
-  const before = height === "fill" ? (virtual.getVirtualItems()[0]?.start ?? 0) : 0;
-  const after =
-    height === "fill" ? virtual.getTotalSize() - (virtual.getVirtualItems().at(-1)?.end ?? 0) : 0;
-  const is_waiting = (props.skeletonRows ?? 0) > 0;
+  const { skeletonRows = 0, isStale = false } = props;
+  const is_waiting = skeletonRows > 0;
 
   return (
     <div
       ref={frame}
       className={cx(css.frame, height === "fill" && css.fill)}
-      data-stale={props.isStale || undefined}
+      data-stale={isStale ? true : undefined}
     >
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- its rows are */}
       <table
         className={css.table}
         aria-label={props.label}
         aria-rowcount={hasMore ? -1 : models.length + 1}
-        aria-busy={is_waiting || undefined}
+        aria-busy={is_waiting ? true : undefined}
         style={{ minWidth: width }}
         onKeyDown={keys.onKeyDown}
       >
@@ -181,17 +168,49 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
             );
           })}
           {after > 0 && <Spacer px={after} span={visible.length} />}
-          {(is_waiting || isLoadingMore) && (
-            <SkeletonRows
-              count={is_waiting ? (props.skeletonRows ?? 0) : 2}
-              span={visible.length}
-            />
-          )}
+          <SkeletonRows
+            count={is_waiting ? skeletonRows : isLoadingMore ? 2 : 0}
+            span={visible.length}
+          />
         </tbody>
       </table>
       {!is_waiting && models.length === 0 && props.empty}
     </div>
   );
+}
+
+interface RowsInSight {
+  /** Places of the rows that are in the document. */
+  readonly shown: readonly number[];
+  /** Pixels in place of those above and below. */
+  readonly before: number;
+  readonly after: number;
+  readonly reveal: (at: number) => void;
+}
+
+function useRowsInSight(
+  frame: RefObject<HTMLDivElement | null>,
+  count: number,
+  is_virtual: boolean,
+): RowsInSight {
+  const virtual = useVirtualizer({
+    count,
+    getScrollElement: () => frame.current,
+    estimateSize: () => ROW_PX,
+    overscan: AHEAD,
+    enabled: is_virtual,
+  });
+  if (!is_virtual) {
+    const shown = Array.from({ length: count }, (_, at) => at);
+    return { shown, before: 0, after: 0, reveal: () => undefined };
+  }
+  const items = virtual.getVirtualItems();
+  return {
+    shown: items.map((item) => item.index),
+    before: items[0]?.start ?? 0,
+    after: virtual.getTotalSize() - (items.at(-1)?.end ?? 0),
+    reveal: (at) => virtual.scrollToIndex(at),
+  };
 }
 
 function columnOf<Row>(columns: readonly Column<Row>[], sort: string): string {
@@ -222,22 +241,18 @@ function HeaderCell<Row>({ column, sort, onSort }: HeaderCellProps<Row>) {
       </th>
     );
   }
-  const direction = sort?.descending === true ? "descending" : "ascending";
+  const is_descending = sort?.descending === true;
+  const direction = is_descending ? "descending" : "ascending";
   return (
     <th scope="col" className={cx(css.head, number)} aria-sort={is_sorted ? direction : "none"}>
       <button
         type="button"
         className={css.sort}
-        onClick={() =>
-          onSort({ by: name, descending: is_sorted ? sort?.descending !== true : true })
-        }
+        onClick={() => onSort({ by: name, descending: !is_sorted || !is_descending })}
       >
         <span className={css.title}>{column.title}</span>
         <span className={cx(css.arrow, is_sorted && css.sorted)}>
-          <Icon
-            name={is_sorted && sort?.descending !== true ? "arrow_up" : "arrow_down"}
-            size={12}
-          />
+          <Icon name={is_sorted && !is_descending ? "arrow_up" : "arrow_down"} size={12} />
         </span>
       </button>
     </th>

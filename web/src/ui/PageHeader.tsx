@@ -29,10 +29,10 @@ export function PageHeader({ title, crumbs = [], badge, note, actions }: PageHea
       {crumbs.length > 0 && (
         <nav aria-label="Breadcrumb">
           <ol className={css.crumbs}>
-            {crumbs.map((crumb) => (
+            {crumbs.map((crumb, index) => (
               <li key={crumb.label}>
+                {index > 0 && <Icon name="chevron_right" size={12} />}
                 <Link {...crumb.link}>{oneLine(crumb.label, 60)}</Link>
-                <Icon name="chevron_right" size={12} />
               </li>
             ))}
           </ol>

@@ -9,7 +9,8 @@ import css from "./Values.module.css";
 
 interface NumberValueProps {
   readonly value: number | null | undefined;
-  readonly unit?: "bytes" | "seconds" | string;
+  /** `bytes` and `seconds` are written as people do; any other is put behind the number. */
+  readonly unit?: string;
   readonly digits?: number;
 }
 

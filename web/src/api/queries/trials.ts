@@ -17,7 +17,7 @@ const POINTS = 600;
 /** The newest first and all of them: what the event stream can keep up by itself. */
 function isNewestFirst(query: TrialListQuery): boolean {
   const { sort, order, ...filters } = query;
-  const is_filtered = Object.values(filters).some((value) => value !== undefined && value !== null);
+  const is_filtered = Object.keys(filters).length > 0;
   return sort === "number" && order === "desc" && !is_filtered;
 }
 

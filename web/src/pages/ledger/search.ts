@@ -11,8 +11,8 @@ export const SERVICE_CHAIN = "service";
 
 export function readLedgerSearch(given: Readonly<Record<string, unknown>>): LedgerSearch {
   return {
-    chain: textOf(given["chain"]),
-    kinds: textsOf(given["kinds"]),
-    order: oneOf(given["order"], ["asc", "desc"] as const),
+    chain: textOf(given.chain),
+    kinds: textsOf(given.kinds),
+    order: oneOf(given.order, ["asc", "desc"] as const),
   };
 }

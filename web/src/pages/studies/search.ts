@@ -29,13 +29,13 @@ export interface StudiesSearch {
 
 export function readStudiesSearch(given: Readonly<Record<string, unknown>>): StudiesSearch {
   return {
-    q: textOf(given["q"]),
+    q: textOf(given.q),
     states: listOf(
-      given["states"],
+      given.states,
       STATE_GROUPS.map((group) => group.value),
     ),
-    sort: oneOf(given["sort"], ["submitted_at", "name", "state"] as const),
-    order: oneOf(given["order"], ["asc", "desc"] as const),
+    sort: oneOf(given.sort, ["submitted_at", "name", "state"] as const),
+    order: oneOf(given.order, ["asc", "desc"] as const),
   };
 }
 

@@ -44,7 +44,7 @@ export function GateCard({ study }: { readonly study: Study }) {
 }
 
 function gain(family: Family) {
-  const value = family.evidence["gain"];
+  const value = family.evidence.gain;
   return typeof value === "number" && { name: "Gain", value: <NumberValue value={value} /> };
 }
 
@@ -56,7 +56,7 @@ function p(family: Family) {
 }
 
 function interval(family: Family) {
-  const ends = family.evidence["ci95"];
+  const ends = family.evidence.ci95;
   if (!Array.isArray(ends)) return false;
   const [low, high] = ends as unknown[];
   if (typeof low !== "number" || typeof high !== "number") return false;

@@ -48,7 +48,7 @@ export function OverviewPage() {
 function Tiles({ study }: { readonly study: Study }) {
   const { best, baseline, noise_floor, non_finite } = study;
   const mean = numberAt(baseline.mean, "baseline/mean", non_finite);
-  const total = study.counts["total"];
+  const total = study.counts.total;
   const limit = study.budgets.trials?.limit;
   return (
     <StatTiles>

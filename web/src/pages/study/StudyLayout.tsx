@@ -43,7 +43,7 @@ export function StudyLayout() {
 
 function Loaded({ study }: { readonly study: Study }) {
   const link = { params: { study: study.study } };
-  const total = study.counts["total"];
+  const total = study.counts.total;
   return (
     <>
       <PageHeader
@@ -70,6 +70,8 @@ function Loaded({ study }: { readonly study: Study }) {
             link: { to: "/studies/$study/trials", ...link },
             count: typeof total === "number" ? total : undefined,
           },
+          { label: "Analysis", link: { to: "/studies/$study/analysis", ...link } },
+          { label: "Proposer", link: { to: "/studies/$study/proposer", ...link } },
           { label: "Study file", link: { to: "/studies/$study/spec", ...link } },
         ]}
       />

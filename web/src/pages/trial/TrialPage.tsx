@@ -14,9 +14,11 @@ import { Columns, Stack } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
 import { Failure, Loading, Notice, Skeleton } from "../../ui/States";
 import { CandidateLink, NumberValue, RelativeTime } from "../../ui/Values";
+import { CompareTrial } from "../compare/Picking";
 import { ArtifactsCard } from "./ArtifactsCard";
 import { AttemptsCard } from "./AttemptsCard";
 import { CurvesCard } from "./CurvesCard";
+import { LogsCard } from "./LogsCard";
 import { Neighbours } from "./Neighbours";
 import { DecisionCard, IdentityCard, NetworkCard, ParamsCard, ScoresCard } from "./SideCards";
 import css from "./Trial.module.css";
@@ -79,11 +81,7 @@ function Loaded({ trial }: { readonly trial: Trial }) {
           </span>
         }
         actions={
-          <Neighbours
-            study={trial.study}
-            number={trial.number}
-            total={study.data?.counts["total"]}
-          />
+          <Neighbours study={trial.study} number={trial.number} total={study.data?.counts.total} />
         }
       />
       <Stack>
@@ -111,6 +109,7 @@ function Loaded({ trial }: { readonly trial: Trial }) {
                 </Card>
               )}
               <AttemptsCard trial={trial} />
+              <LogsCard trial={trial} />
             </>
           }
           side={

@@ -15,6 +15,7 @@ import { Chips, Toolbar } from "../../ui/Layout";
 import { Empty, Failure } from "../../ui/States";
 import { useDebounced } from "../../ui/useDebounced";
 import { useHidden } from "../../ui/useHidden";
+import { CompareButton } from "../compare/Picking";
 import { hiddenAtFirst, namesIn, trialColumns, type DynamicNames } from "./columns";
 import { Conditions } from "./Conditions";
 import { SavedFilters } from "./SavedFilters";
@@ -108,6 +109,7 @@ function List({ study, search, change }: ListProps) {
           {isFiltered(search) && !found.isPending && " match"}
         </span>
         <span className={css.tools}>
+          <CompareButton />
           <Button
             look="quiet"
             icon="refresh"

@@ -6,11 +6,18 @@ import { oneLine } from "../../format/text";
 import { StateBadge, Tag } from "../../ui/Badge";
 import type { Column } from "../../ui/DataTable";
 import { Clipped, None, NumberValue, RelativeTime } from "../../ui/Values";
+import { PickBox } from "../compare/Picking";
 import { paramText } from "../study/ParamsList";
 
 type TrialColumn = Column<TrialListed>;
 
 const FIRST: readonly TrialColumn[] = [
+  {
+    id: "compare",
+    title: "Compare",
+    width: 78,
+    cell: (row) => <PickBox trial={row.id} number={row.number} />,
+  },
   {
     id: "number",
     title: "Trial",

@@ -36,18 +36,18 @@ export interface TrialsSearch {
 
 export function readTrialsSearch(given: Readonly<Record<string, unknown>>): TrialsSearch {
   return {
-    q: textOf(given["q"]),
+    q: textOf(given.q),
     outcomes: listOf(
-      given["outcomes"],
+      given.outcomes,
       OUTCOMES.map((outcome) => outcome.value),
     ),
     kinds: listOf(
-      given["kinds"],
+      given.kinds,
       KINDS.map((kind) => kind.value),
     ),
-    where: textsOf(given["where"]),
-    sort: textOf(given["sort"]),
-    order: oneOf(given["order"], ["asc", "desc"] as const),
+    where: textsOf(given.where),
+    sort: textOf(given.sort),
+    order: oneOf(given.order, ["asc", "desc"] as const),
   };
 }
 
@@ -73,9 +73,9 @@ export function isFiltered(search: TrialsSearch): boolean {
 
 /** The same trials as a file. */
 export function csvAddress(study: string, search: TrialsSearch): string {
-  const { sort: _sort, order: _order, ...filters } = trialListQuery(search);
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(filters)) {
+  for (const [name, value] of Object.entries(trialListQuery(search))) {
+    if (name === "sort" || name === "order") continue;
     for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one));
   }
   const text = query.toString();
