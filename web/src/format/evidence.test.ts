@@ -1,13 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  comparisons,
-  endText,
-  gateChecks,
-  meanInterval,
-  scaleOf,
-  stageText,
-  type Gate,
-} from "./evidence";
+import { comparisons, endText, gateChecks, stageText, type Gate } from "./evidence";
+import { meanInterval, scaleOf } from "./spread";
 
 const POOL = { a: [0.3, 0.31], b: [0.3, 0.32] };
 const PASSED: Gate = {

@@ -1,5 +1,6 @@
 /** What a promotion gate computed, read from a family's evidence: its checks, its runs by side. */
 import { formatNumber, plural, words } from "./numbers";
+import { meanOf } from "./spread";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -49,12 +50,12 @@ const objectOf = (value: unknown): Json =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
 
 export function intervalOf(evidence: Json): readonly [number, number] | null {
-  const [low, high] = numbersOf(evidence["ci95"]);
+  const [low, high] = numbersOf(evidence.ci95);
   return low === undefined || high === undefined ? null : [low, high];
 }
 
 export const bestOf = (evidence: Json): string | null =>
-  typeof evidence["best"] === "string" ? evidence["best"] : null;
+  typeof evidence.best === "string" ? evidence.best : null;
 
 /** The gate's questions in its order; each as far as it was answered. */
 export function gateChecks(gate: Gate): readonly Check[] {
@@ -65,7 +66,7 @@ export function gateChecks(gate: Gate): readonly Check[] {
       id: "stage1",
       title: "Best of its family beats the bar",
       ...verdictOf(gate, "stage1_mean", "stage1_futility"),
-      detail: against(evidence, "stage1_mean", numberOf(evidence["bar"]), "the bar"),
+      detail: against(evidence, "stage1_mean", numberOf(evidence.bar), "the bar"),
     },
     {
       id: "interim",
@@ -96,8 +97,8 @@ function verdictOf(gate: Gate, key: string, failure: string): { readonly verdict
 }
 
 function poolCheck({ evidence, profile, reason, state }: Gate): Check {
-  const runs = numbersOf(objectOf(evidence["pool"])["a"]).length;
-  const wanted = numberOf(profile["n0"]);
+  const runs = numbersOf(objectOf(evidence.pool).a).length;
+  const wanted = numberOf(profile.n0);
   const verdict =
     reason === "pool_too_small"
       ? "failed"
@@ -119,28 +120,27 @@ function against(evidence: Json, key: string, bar: number | null, what: string):
   const value = numberOf(evidence[key]);
   if (value === null) return "";
   const base = `mean ${formatNumber(value)}`;
-  return bar === null ? base : `${base} against ${what}'s ${formatNumber(bar)}`.replace(
-    "the bar's",
-    "the bar at",
-  );
+  return bar === null
+    ? base
+    : `${base} against ${what}'s ${formatNumber(bar)}`.replace("the bar's", "the bar at");
 }
 
 function poolMean(evidence: Json): number | null {
-  return meanOf(numbersOf(objectOf(evidence["pool"])["b"]));
+  return meanOf(numbersOf(objectOf(evidence.pool).b));
 }
 
 function testDetail(evidence: Json): string {
-  const p = numberOf(evidence["p"]);
+  const p = numberOf(evidence.p);
   if (p === null) return "";
-  const alpha = numberOf(evidence["alpha"]);
+  const alpha = numberOf(evidence.alpha);
   return `p = ${formatNumber(p, 3)}${alpha === null ? "" : `, passes at ${formatNumber(alpha)} or less`}`;
 }
 
 function gainDetail(evidence: Json): string {
-  const gain = numberOf(evidence["gain"]);
+  const gain = numberOf(evidence.gain);
   if (gain === null) return "";
   const interval = intervalOf(evidence);
-  const least = numberOf(evidence["min_effect"]) ?? 0;
+  const least = numberOf(evidence.min_effect) ?? 0;
   const parts = [
     `gain ${formatNumber(gain)}`,
     ...(interval === null
@@ -152,7 +152,7 @@ function gainDetail(evidence: Json): string {
 }
 
 function guardChecks(evidence: Json): readonly Check[] {
-  return Object.entries(objectOf(evidence["guards"])).map(([metric, found]) => {
+  return Object.entries(objectOf(evidence.guards)).map(([metric, found]) => {
     const { drop, drop_bound95, holds, max_drop } = objectOf(found);
     const bound = numberOf(drop_bound95);
     const most = numberOf(max_drop);
@@ -162,21 +162,29 @@ function guardChecks(evidence: Json): readonly Check[] {
       title: `Guard: ${words(metric)}`,
       verdict: holds === true ? "passed" : "failed",
       detail: [
-        measured === null ? "not measured" : `worse by ${formatNumber(measured)}`,
-        ...(bound === null ? [] : [`at most ${formatNumber(bound)} with 95 % confidence`]),
+        dropText(measured),
+        ...(bound === null
+          ? []
+          : [`the drop is below ${formatNumber(bound)} with 95 % confidence`]),
         ...(most === null ? [] : [`${formatNumber(most)} is allowed`]),
       ].join(", "),
     };
   });
 }
 
+/** A drop below nought is a gain. */
+function dropText(drop: number | null): string {
+  if (drop === null) return "not measured";
+  return drop > 0 ? `worse by ${formatNumber(drop)}` : `better by ${formatNumber(-drop)}`;
+}
+
 /** The runs that were compared, stage by stage, incumbent first. */
 export function comparisons({ evidence }: Gate): readonly Comparison[] {
-  const pool = objectOf(evidence["pool"]);
-  const stage1 = Object.entries(objectOf(evidence["stage1"]));
+  const pool = objectOf(evidence.pool);
+  const stage1 = Object.entries(objectOf(evidence.stage1));
   const best = bestOf(evidence);
-  const stage2 = objectOf(evidence["stage2"]);
-  const confirm = objectOf(evidence["confirm"]);
+  const stage2 = objectOf(evidence.stage2);
+  const confirm = objectOf(evidence.confirm);
   const poolOn = (half: "a" | "b"): RunGroup => ({
     id: `pool-${half}`,
     label: "Incumbent",
@@ -191,8 +199,8 @@ export function comparisons({ evidence }: Gate): readonly Comparison[] {
       note: "Fresh runs of both on the whole holdout: the gain is measured here and nowhere else",
       bar: null,
       groups: [
-        group("old", "Incumbent", "incumbent", confirm["old"], confirm["old_failed"]),
-        group("new", "Candidate", "candidate", confirm["new"], confirm["new_failed"], best),
+        group("old", "Incumbent", "incumbent", confirm.old, confirm.old_failed),
+        group("new", "Candidate", "candidate", confirm.new, confirm.new_failed, best),
       ],
     },
     {
@@ -200,13 +208,13 @@ export function comparisons({ evidence }: Gate): readonly Comparison[] {
       title: "Stage 2",
       note: "The chosen one on holdout items B: the test",
       bar: null,
-      groups: [poolOn("b"), group("b", "Candidate", "candidate", stage2["b"], stage2["failed"], best)],
+      groups: [poolOn("b"), group("b", "Candidate", "candidate", stage2.b, stage2.failed, best)],
     },
     {
       id: "stage1",
       title: "Stage 1",
       note: "Every member of the family on holdout items A: the best is chosen",
-      bar: numberOf(evidence["bar"]),
+      bar: numberOf(evidence.bar),
       groups: [
         poolOn("a"),
         ...stage1.map(([id, runs]) => {
@@ -216,7 +224,9 @@ export function comparisons({ evidence }: Gate): readonly Comparison[] {
       ],
     },
   ];
-  return found.filter((one) => one.groups.some((g) => g.side === "candidate" && g.values.length > 0));
+  return found.filter((one) =>
+    one.groups.some((g) => g.side === "candidate" && g.values.length > 0),
+  );
 }
 
 function group(
@@ -229,43 +239,6 @@ function group(
 ): RunGroup {
   const base = { id, label, side, values: numbersOf(values), failed: numberOf(failed) ?? 0 };
   return candidate === null ? base : { ...base, candidate };
-}
-
-export const meanOf = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
-
-/** Student's t, 97.5 %, for 1 … 30 degrees of freedom; the normal's beyond. */
-const T975 = [
-  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
-  2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048,
-  2.045, 2.042,
-];
-
-/** The 95 % interval of a mean; null for fewer than two values. */
-export function meanInterval(values: readonly number[]): readonly [number, number] | null {
-  const mean = meanOf(values);
-  if (mean === null || values.length < 2) return null;
-  const freedom = values.length - 1;
-  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  const half = (T975[freedom - 1] ?? 1.96) * Math.sqrt(squares / freedom / values.length);
-  return [mean - half, mean + half];
-}
-
-export interface Scale {
-  readonly low: number;
-  readonly high: number;
-  /** 0 … 100: how far from the left a value stands. */
-  readonly at: (value: number) => number;
-}
-
-/** One scale for everything that is compared, with some air at both ends. */
-export function scaleOf(values: readonly number[]): Scale {
-  const least = Math.min(...values);
-  const most = Math.max(...values);
-  const span = most - least || Math.abs(most) || 1;
-  const low = least - span * 0.06;
-  const high = most + span * 0.06;
-  return { low, high, at: (value) => ((value - low) / (high - low)) * 100 };
 }
 
 /** What became of the family in a sentence. */

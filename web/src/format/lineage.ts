@@ -40,10 +40,10 @@ export interface LineageGraph {
   readonly hidden: number;
 }
 
-export const BOX = { width: 168, height: 48 } as const;
+export const BOX = { width: 176, height: 48 } as const;
 const GAP = { x: 44, y: 12 } as const;
 /** Executions drawn at most. */
-const MOST_TRIALS = 8;
+const MOST_TRIALS = 5;
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 
@@ -124,13 +124,13 @@ type Said = Pick<Box, "label" | "detail" | "state" | "target">;
 
 function wordsOf(node: LineageFact, nodes: readonly LineageFact[]): Said {
   const { facts, id } = node;
-  const state = typeof facts["state"] === "string" ? facts["state"] : null;
+  const state = typeof facts.state === "string" ? facts.state : null;
   const study = nodes.find((one) => one.kind === "study")?.id ?? "";
   switch (node.kind) {
     case "study": {
       const inputs = nodes.filter((one) => one.kind === "input").length;
       return {
-        label: oneLine(text(facts["name"]), 40),
+        label: oneLine(text(facts.name), 40),
         detail: inputs === 0 ? "study" : `study, ${String(inputs)} frozen inputs`,
         state: null,
         target: { to: "study", study: id },
@@ -139,16 +139,16 @@ function wordsOf(node: LineageFact, nodes: readonly LineageFact[]): Said {
     case "candidate":
       return {
         label: shortId(id),
-        detail: `by ${oneLine(text(facts["proposer"]), 30)}`,
+        detail: `by ${oneLine(text(facts.proposer), 30)}`,
         state,
         target: { to: "candidate", candidate: id },
       };
     case "trial":
       return {
-        label: `Trial ${String(facts["number"])}`,
+        label: `Trial ${String(facts.number)}`,
         detail: trialDetail(node, nodes),
         state,
-        target: { to: "trial", study, number: String(facts["number"]) },
+        target: { to: "trial", study, number: String(facts.number) },
       };
     case "family":
       return {
@@ -159,10 +159,10 @@ function wordsOf(node: LineageFact, nodes: readonly LineageFact[]): Said {
       };
     case "promotion":
       return {
-        label: oneLine(text(facts["model"]), 40),
-        detail: `incumbent ${String(facts["seq"])}`,
+        label: oneLine(text(facts.model), 40),
+        detail: `incumbent ${String(facts.seq)}`,
         state: "promoted",
-        target: { to: "model", model: text(facts["model"]) },
+        target: { to: "model", model: text(facts.model) },
       };
     default:
       // Of a newer server: shown, not understood.
@@ -172,9 +172,9 @@ function wordsOf(node: LineageFact, nodes: readonly LineageFact[]): Said {
 
 function trialDetail(node: LineageFact, nodes: readonly LineageFact[]): string {
   const { facts } = node;
-  const stage = text(facts["stage"]);
-  const what = stage === "" ? text(facts["kind"]) : stageText(stage, false);
-  const value = facts["value"] ?? scoreOf(node, nodes);
+  const stage = text(facts.stage);
+  const what = stage === "" ? text(facts.kind) : stageText(stage.split(":")[0] ?? "", false);
+  const value = facts.value ?? scoreOf(node, nodes);
   return typeof value === "number" ? `${what} · ${formatNumber(value)}` : what;
 }
 
@@ -183,7 +183,7 @@ function scoreOf(node: LineageFact, nodes: readonly LineageFact[]): number | nul
   const scored = nodes.filter(
     (one) => one.kind === "evaluation" && one.id.startsWith(`${node.id}:`),
   );
-  const scores = scored.length === 1 ? scored[0]?.facts["scores"] : undefined;
+  const scores = scored.length === 1 ? scored[0]?.facts.scores : undefined;
   if (typeof scores !== "object" || scores === null) return null;
   const found: unknown[] = Object.values(scores);
   return found.length === 1 && typeof found[0] === "number" ? found[0] : null;
@@ -195,4 +195,3 @@ function curve(a: Box, b: Box): string {
   const bend = x1 + (x2 - x1) / 2;
   return `M${String(x1)} ${String(y1)}C${String(bend)} ${String(y1)} ${String(bend)} ${String(y2)} ${String(x2)} ${String(y2)}`;
 }
-

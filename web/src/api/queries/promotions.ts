@@ -12,7 +12,7 @@ export type Model = components["schemas"]["ModelOut"];
 export type Incumbent = components["schemas"]["IncumbentOut"];
 
 export interface PromotionListQuery {
-  readonly state?: PromotionState | undefined;
+  readonly state?: readonly PromotionState[] | undefined;
   readonly model?: string | undefined;
 }
 
@@ -30,7 +30,7 @@ export const promotionsQuery = (query: PromotionListQuery) =>
           params: {
             query: {
               limit: PAGE,
-              ...(query.state === undefined ? {} : { state: query.state }),
+              ...(query.state === undefined ? {} : { state: [...query.state] }),
               ...(query.model === undefined ? {} : { model: query.model }),
               ...(pageParam === null ? {} : { cursor: pageParam }),
             },

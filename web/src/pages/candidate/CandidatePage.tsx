@@ -4,18 +4,23 @@ import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { candidateQuery } from "../../api/queries/candidates";
 import { isMissing } from "../../api/problems";
 import type { Candidate, TrialOut } from "../../api/types";
+import { stageText } from "../../format/evidence";
 import { numberAt } from "../../format/finite";
+import { shortId } from "../../format/lineage";
 import { oneLine, visible } from "../../format/text";
 import { StateBadge, Tag } from "../../ui/Badge";
 import { Card } from "../../ui/Card";
 import { DiffView } from "../../ui/Code";
 import { DataTable, type Column } from "../../ui/DataTable";
 import { KeyValue } from "../../ui/KeyValue";
-import { Columns } from "../../ui/Layout";
+import { Columns, Stack } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
 import { Failure, Loading, Skeleton } from "../../ui/States";
 import { CandidateLink, Digest, NumberValue, RelativeTime } from "../../ui/Values";
 import { ParamsList } from "../study/ParamsList";
+import { GateCard, ReplaysCard, useFamilies } from "./GateCards";
+import { LineageCard } from "./LineageCard";
+import { ReplayAction } from "./ReplayAction";
 
 const route = getRouteApi("/candidates/$candidate");
 
@@ -45,58 +50,73 @@ export function CandidatePage() {
 
 function Loaded({ candidate }: { readonly candidate: Candidate }) {
   const { study } = candidate;
+  const families = useFamilies(candidate.candidate);
   return (
     <>
       <PageHeader
-        title={`Candidate ${candidate.candidate}`}
+        title={`Candidate ${shortId(candidate.candidate)}`}
         crumbs={[
           { label: "Studies", link: { to: "/studies" } },
           { label: study, link: { to: "/studies/$study", params: { study } } },
         ]}
         badge={<StateBadge state={candidate.state} size="large" />}
         note={`by ${oneLine(candidate.proposer, 80)}`}
+        actions={<ReplayAction candidate={candidate.candidate} />}
       />
-      <Columns
-        main={
-          <>
-            {candidate.patch !== null && (
-              <Card
-                title="What it changes"
-                {...(candidate.parent === null ? {} : { note: `of ${candidate.parent}` })}
-              >
-                <DiffView patch={candidate.patch} />
+      <Stack>
+        <LineageCard candidate={candidate.candidate} />
+        <Columns
+          main={
+            <>
+              {candidate.patch !== null && (
+                <Card
+                  title="What it changes"
+                  {...(candidate.parent === null ? {} : { note: `of ${candidate.parent}` })}
+                >
+                  <DiffView patch={candidate.patch} />
+                </Card>
+              )}
+              {families.map((family) => (
+                <ReplaysCard key={family.family} family={family} candidate={candidate.candidate} />
+              ))}
+              <Trials candidate={candidate} />
+            </>
+          }
+          side={
+            <>
+              {families.map((family) => (
+                <GateCard key={family.family} family={family} candidate={candidate.candidate} />
+              ))}
+              <Card title="Parameters">
+                <ParamsList params={candidate.params} />
               </Card>
-            )}
-            <Trials candidate={candidate} />
-          </>
-        }
-        side={
-          <>
-            <Card title="Parameters">
-              <ParamsList params={candidate.params} />
-            </Card>
-            <Card title="Identity">
-              <KeyValue
-                facts={[
-                  { name: "Digest", value: <Digest value={candidate.digest} /> },
-                  candidate.source !== null && {
-                    name: "Source",
-                    value: <Digest value={candidate.source} />,
-                  },
-                  candidate.parent !== null && {
-                    name: "Made from",
-                    value: <CandidateLink id={candidate.parent} />,
-                  },
-                  candidate.rationale !== "" && {
-                    name: "Why it was tried",
-                    value: visible(candidate.rationale),
-                  },
-                ]}
-              />
-            </Card>
-          </>
-        }
-      />
+              <Card title="Identity">
+                <KeyValue
+                  facts={[
+                    {
+                      name: "Id",
+                      value: <Digest value={candidate.candidate} what="candidate's id" />,
+                    },
+                    { name: "Digest", value: <Digest value={candidate.digest} /> },
+                    candidate.source !== null && {
+                      name: "Source",
+                      value: <Digest value={candidate.source} />,
+                    },
+                    candidate.parent !== null && {
+                      name: "Made from",
+                      value: <CandidateLink id={candidate.parent} />,
+                    },
+                    candidate.rationale !== "" && {
+                      name: "Why it was tried",
+                      value: visible(candidate.rationale),
+                    },
+                  ]}
+                />
+              </Card>
+            </>
+          }
+        />
+      </Stack>
     </>
   );
 }
@@ -107,7 +127,7 @@ const COLUMNS: readonly Column<TrialOut>[] = [
     id: "kind",
     title: "Kind",
     width: 130,
-    cell: (row) => <Tag>{row.stage === null ? row.kind : `${row.kind} ${row.stage}`}</Tag>,
+    cell: (row) => <Tag>{row.stage === null ? row.kind : stageText(row.stage, false)}</Tag>,
   },
   {
     id: "outcome",

@@ -1,0 +1,249 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { systemQuery, type Lease, type Running, type System } from "../../api/queries/system";
+import {
+  formatBytes,
+  formatCount,
+  formatNumber,
+  formatShare,
+  plural,
+  words,
+} from "../../format/numbers";
+import { oneLine } from "../../format/text";
+import { StateBadge, Tag } from "../../ui/Badge";
+import { Card, StatTile, StatTiles } from "../../ui/Card";
+import { DataTable, type Column } from "../../ui/DataTable";
+import { KeyValue } from "../../ui/KeyValue";
+import { Empty, Failure, Loading, Skeleton } from "../../ui/States";
+import { Clipped, Digest, NumberValue, RelativeTime } from "../../ui/Values";
+import { cx } from "../../ui/cx";
+import css from "./System.module.css";
+
+export function MachinePanel() {
+  const found = useQuery(systemQuery());
+  if (found.data !== undefined) return <Loaded system={found.data} />;
+  if (found.isError)
+    return <Failure what="The system" error={found.error} onRetry={() => void found.refetch()} />;
+  return (
+    <Loading what="the system">
+      <Skeleton height="24rem" />
+    </Loading>
+  );
+}
+
+function Loaded({ system }: { readonly system: System }) {
+  const running = system.running.reduce((sum, one) => sum + one.count, 0);
+  const studies = Object.values(system.studies).reduce((sum, count) => sum + count, 0);
+  return (
+    <div className={css.panel}>
+      <StatTiles>
+        <StatTile
+          label="Workers"
+          note={system.workers.length === 0 ? "none holds a study" : "hold leases"}
+        >
+          {system.workers.length}
+        </StatTile>
+        <StatTile label="Running attempts">{formatCount(running)}</StatTile>
+        <StatTile label="Studies" note={studyNote(system)}>
+          {formatCount(studies)}
+        </StatTile>
+        <StatTile label="Open event streams" note={`server ${system.version}`}>
+          {system.streams}
+        </StatTile>
+      </StatTiles>
+      <WorkersCard system={system} />
+      {system.running.length > 0 && (
+        <Card title="Running" isFlush>
+          <DataTable<Running>
+            label="Running attempts"
+            columns={RUNNING}
+            rows={system.running}
+            rowKey={(row) => [row.study, row.host, row.target, row.state].join(" ")}
+          />
+        </Card>
+      )}
+      <div className={css.grid}>
+        <PoolCard system={system} />
+        <DiskCard system={system} />
+        <TargetsCard system={system} />
+        <LedgerCard system={system} />
+      </div>
+    </div>
+  );
+}
+
+function studyNote({ studies }: System): string {
+  return Object.entries(studies)
+    .map(([state, count]) => `${formatCount(count)} ${words(state)}`)
+    .join(", ");
+}
+
+type LeaseRow = Lease & { readonly owner: string };
+
+const LEASES: readonly Column<LeaseRow>[] = [
+  {
+    id: "owner",
+    title: "Worker",
+    width: 200,
+    grows: true,
+    cell: (row) => <Clipped>{oneLine(row.owner, 120)}</Clipped>,
+  },
+  {
+    id: "study",
+    title: "Study",
+    width: 180,
+    grows: true,
+    cell: (row) => <StudyLink study={row.study} name={row.name} />,
+  },
+  { id: "state", title: "State", width: 130, cell: (row) => <StateBadge state={row.state} /> },
+  { id: "fence", title: "Fence", width: 70, isNumber: true, cell: (row) => row.fence },
+  {
+    id: "lease",
+    title: "Lease",
+    width: 190,
+    cell: (row) =>
+      row.is_valid ? (
+        <>
+          ends <RelativeTime at={row.expires_at} />
+        </>
+      ) : (
+        <Tag tone="warn">lapsed</Tag>
+      ),
+  },
+];
+
+const RUNNING: readonly Column<Running>[] = [
+  {
+    id: "study",
+    title: "Study",
+    width: 200,
+    grows: true,
+    cell: (row) => <StudyLink study={row.study} name={row.study} />,
+  },
+  {
+    id: "host",
+    title: "Host",
+    width: 160,
+    cell: (row) => <Clipped>{oneLine(row.host, 80)}</Clipped>,
+  },
+  { id: "target", title: "Target", width: 120, cell: (row) => <Tag>{row.target}</Tag> },
+  { id: "state", title: "State", width: 130, cell: (row) => <StateBadge state={row.state} /> },
+  { id: "count", title: "Attempts", width: 90, isNumber: true, cell: (row) => row.count },
+];
+
+function StudyLink({ study, name }: { readonly study: string; readonly name: string }) {
+  return (
+    <Link to="/studies/$study" params={{ study }}>
+      <Clipped>{oneLine(name, 100)}</Clipped>
+    </Link>
+  );
+}
+
+function WorkersCard({ system }: { readonly system: System }) {
+  const rows = system.workers.flatMap((worker) =>
+    worker.leases.map((lease) => ({ ...lease, owner: worker.owner })),
+  );
+  return (
+    <Card title="Workers and leases" isFlush>
+      <DataTable<LeaseRow>
+        label="Leases"
+        columns={LEASES}
+        rows={rows}
+        rowKey={(row) => `${row.owner} ${row.study}`}
+        empty={
+          <Empty icon="system" title="No worker holds a study">
+            A worker takes up a study as soon as one waits; <code>arl worker</code> starts another.
+          </Empty>
+        }
+      />
+    </Card>
+  );
+}
+
+function PoolCard({ system: { pool } }: { readonly system: System }) {
+  return (
+    <Card title="Resource pool" note="what this machine gives to trials">
+      <KeyValue
+        facts={[
+          { name: "Host", value: oneLine(pool.host, 80) },
+          { name: "CPUs", value: formatNumber(pool.cpus) },
+          { name: "Memory", value: <NumberValue value={pool.memory_bytes} unit="bytes" /> },
+          {
+            name: "GPUs",
+            value:
+              pool.gpu_ids.length === 0
+                ? "none"
+                : pool.gpu_ids.map((id) => oneLine(id, 40)).join(", "),
+          },
+        ]}
+      />
+    </Card>
+  );
+}
+
+function DiskCard({ system: { disk } }: { readonly system: System }) {
+  const used = disk.total_bytes <= 0 ? 0 : 1 - disk.free_bytes / disk.total_bytes;
+  const is_low = disk.free_bytes <= disk.watermark_bytes;
+  const said = `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`;
+  return (
+    <Card title="Disk" note="the file system with the artifacts">
+      <p>{said}</p>
+      <div
+        className={cx(css.meter, is_low && css.low)}
+        role="progressbar"
+        aria-label="Disk used"
+        aria-valuenow={Math.round(used * 100)}
+        aria-valuetext={said}
+      >
+        <span className={css.used} style={{ width: `${String(used * 100)}%` }} />
+      </div>
+      <p className={css.faint}>
+        {formatShare(used)} used.{" "}
+        {is_low
+          ? `Nothing new starts until ${formatBytes(disk.watermark_bytes)} are free.`
+          : `Below ${formatBytes(disk.watermark_bytes)} nothing new starts.`}
+      </p>
+    </Card>
+  );
+}
+
+function TargetsCard({ system: { targets } }: { readonly system: System }) {
+  return (
+    <Card title="Targets" note={plural(targets.length, "place")}>
+      {targets.length === 0 ? (
+        <p className={css.faint}>Nothing ran here yet.</p>
+      ) : (
+        <ul className={css.targets}>
+          {targets.map((target) => (
+            <li key={target.name}>
+              <code>{oneLine(target.name, 60)}</code>
+              {target.is_sandbox ? (
+                <Tag tone="good">sandbox</Tag>
+              ) : (
+                <Tag tone="warn" title="It contains accidents, not adversaries">
+                  no sandbox
+                </Tag>
+              )}
+              {target.is_shared && <Tag>shared by machines</Tag>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function LedgerCard({ system }: { readonly system: System }) {
+  const { ledger } = system;
+  return (
+    <Card title="Ledger">
+      <KeyValue
+        facts={[
+          { name: "Id", value: <Digest value={ledger.id} what="ledger's id" /> },
+          { name: "Database", value: ledger.backend },
+          { name: "Size", value: <NumberValue value={ledger.size_bytes} unit="bytes" /> },
+        ]}
+      />
+    </Card>
+  );
+}
