@@ -10,7 +10,10 @@ import {
 import { studyQuery } from "../api/queries/studies";
 import { trialQuery } from "../api/queries/trials";
 import { readLedgerSearch } from "../pages/ledger/search";
+import { readPlanSearch } from "../pages/plan/search";
+import { readPromotionsSearch } from "../pages/promotions/search";
 import { readStudiesSearch } from "../pages/studies/search";
+import { readSystemSearch } from "../pages/system/search";
 import { readTrialsSearch } from "../pages/trials/search";
 import { AppShell } from "./AppShell";
 import { PageFailure } from "./PageFailure";
@@ -87,6 +90,48 @@ const ledger = createRoute({
   component: lazyRouteComponent(() => import("../pages/ledger/LedgerPage"), "LedgerPage"),
 });
 
+const promotions = createRoute({
+  getParentRoute: () => root,
+  path: "/promotions",
+  validateSearch: readPromotionsSearch,
+  component: lazyRouteComponent(
+    () => import("../pages/promotions/PromotionsPage"),
+    "PromotionsPage",
+  ),
+});
+
+const promotion = createRoute({
+  getParentRoute: () => root,
+  path: "/promotions/$family",
+  component: lazyRouteComponent(() => import("../pages/promotion/PromotionPage"), "PromotionPage"),
+});
+
+const models = createRoute({
+  getParentRoute: () => root,
+  path: "/models",
+  component: lazyRouteComponent(() => import("../pages/models/ModelsPage"), "ModelsPage"),
+});
+
+const model = createRoute({
+  getParentRoute: () => root,
+  path: "/models/$model",
+  component: lazyRouteComponent(() => import("../pages/models/ModelPage"), "ModelPage"),
+});
+
+const plan = createRoute({
+  getParentRoute: () => root,
+  path: "/plan",
+  validateSearch: readPlanSearch,
+  component: lazyRouteComponent(() => import("../pages/plan/PlanPage"), "PlanPage"),
+});
+
+const system = createRoute({
+  getParentRoute: () => root,
+  path: "/system",
+  validateSearch: readSystemSearch,
+  component: lazyRouteComponent(() => import("../pages/system/SystemPage"), "SystemPage"),
+});
+
 const tree = root.addChildren([
   home,
   studies,
@@ -94,6 +139,12 @@ const tree = root.addChildren([
   trial,
   candidate,
   ledger,
+  promotions,
+  promotion,
+  models,
+  model,
+  plan,
+  system,
 ]);
 
 export function newRouter(client: QueryClient) {
