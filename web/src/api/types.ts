@@ -17,6 +17,17 @@ export type Who = Models["Who"];
 
 export type Values = Models["ValuesOut"];
 export type HistoryPlot = Models["HistoryPlot"];
+export type CoordinatesPlot = Models["CoordinatesPlot"];
+export type ImportancesPlot = Models["ImportancesPlot"];
+export type ContourPlot = Models["ContourPlot"];
+export type EdfPlot = Models["EdfPlot"];
+export type ParetoPlot = Models["ParetoPlot"];
+export type IntermediatePlot = Models["IntermediatePlot"];
+export type TimelinePlot = Models["TimelinePlot"];
+export type Proposer = Models["ProposerOut"];
+export type Arm = Models["ArmOut"];
+export type ModelCallListed = Models["ModelCallListed"];
+export type ModelCall = Models["ModelCallOut"];
 export type Curve = Models["CurveOut"];
 export type Candidate = Models["CandidateOut"];
 /** What the event stream says of a study. */

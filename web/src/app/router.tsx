@@ -9,6 +9,8 @@ import {
 } from "@tanstack/react-router";
 import { studyQuery } from "../api/queries/studies";
 import { trialQuery } from "../api/queries/trials";
+import { readAnalysisSearch } from "../pages/analysis/search";
+import { readCompareSearch } from "../pages/compare/search";
 import { readLedgerSearch } from "../pages/ledger/search";
 import { readPlanSearch } from "../pages/plan/search";
 import { readPromotionsSearch } from "../pages/promotions/search";
@@ -46,7 +48,8 @@ const study = createRoute({
   getParentRoute: () => root,
   path: "/studies/$study",
   // Asked for together with the page's code, not after it.
-  loader: ({ context, params }) => void context.client.prefetchQuery(studyQuery(params.study)),
+  loader: ({ context, params }) =>
+    void context.client.query(studyQuery(params.study)).catch(() => undefined),
   component: lazyRouteComponent(() => import("../pages/study/StudyLayout"), "StudyLayout"),
 });
 
@@ -69,11 +72,39 @@ const spec = createRoute({
   component: lazyRouteComponent(() => import("../pages/study/SpecPage"), "SpecPage"),
 });
 
+const analysis = createRoute({
+  getParentRoute: () => study,
+  path: "/analysis",
+  validateSearch: readAnalysisSearch,
+  component: lazyRouteComponent(() => import("../pages/analysis/AnalysisPage"), "AnalysisPage"),
+});
+
+const proposer = createRoute({
+  getParentRoute: () => study,
+  path: "/proposer",
+  component: lazyRouteComponent(() => import("../pages/proposer/ProposerPage"), "ProposerPage"),
+});
+
+const modelCall = createRoute({
+  getParentRoute: () => study,
+  path: "/model-calls/$call",
+  component: lazyRouteComponent(() => import("../pages/proposer/CallPage"), "CallPage"),
+});
+
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: "/compare",
+  validateSearch: readCompareSearch,
+  component: lazyRouteComponent(() => import("../pages/compare/ComparePage"), "ComparePage"),
+});
+
 const trial = createRoute({
   getParentRoute: () => root,
   path: "/studies/$study/trials/$number",
   loader: ({ context, params }) =>
-    void context.client.prefetchQuery(trialQuery(params.study, Number(params.number))),
+    void context.client
+      .query(trialQuery(params.study, Number(params.number)))
+      .catch(() => undefined),
   component: lazyRouteComponent(() => import("../pages/trial/TrialPage"), "TrialPage"),
 });
 
@@ -135,7 +166,8 @@ const system = createRoute({
 const tree = root.addChildren([
   home,
   studies,
-  study.addChildren([overview, trials, spec]),
+  study.addChildren([overview, trials, analysis, proposer, modelCall, spec]),
+  compare,
   trial,
   candidate,
   ledger,

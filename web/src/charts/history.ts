@@ -8,7 +8,7 @@ import type { Palette } from "./palette";
 
 type Outcome = HistoryPlot["outcomes"][number];
 
-interface Mark {
+export interface Mark {
   readonly symbol: string;
   readonly size: number;
   readonly shape: LegendItem["shape"];
@@ -16,10 +16,10 @@ interface Mark {
 }
 
 /** Shape and colour say the same thing twice. */
-const MARKS: Readonly<Record<Outcome, Mark>> = {
+export const MARKS: Readonly<Record<Outcome, Mark>> = {
   kept: { symbol: "circle", size: 9, shape: "dot", tone: "good" },
-  discarded: { symbol: "emptyCircle", size: 6, shape: "ring", tone: "mute" },
-  served: { symbol: "emptyDiamond", size: 7, shape: "diamond", tone: "mute" },
+  discarded: { symbol: "circle", size: 6, shape: "ring", tone: "mute" },
+  served: { symbol: "diamond", size: 7, shape: "frame", tone: "mute" },
   measured: { symbol: "diamond", size: 8, shape: "diamond", tone: "rare" },
   pruned: { symbol: "triangle", size: 8, shape: "triangle", tone: "warn" },
   failed: {
@@ -28,8 +28,10 @@ const MARKS: Readonly<Record<Outcome, Mark>> = {
     shape: "cross",
     tone: "bad",
   },
-  cancelled: { symbol: "rect", size: 5, shape: "dash", tone: "mute" },
+  cancelled: { symbol: "rect", size: 6, shape: "square", tone: "mute" },
 };
+
+const isHollow = ({ shape }: Mark): boolean => shape === "ring" || shape === "frame";
 
 /** Trial and value of a mark that was clicked. */
 export interface HistoryDatum {
@@ -44,7 +46,11 @@ export function historyOption(plot: HistoryPlot, palette: Palette): ChartOption 
   const base = baseOption(palette);
   const has_marks = plot.without_value.finish.length > 0;
   const last = Math.max(1, ...tail(plot.points.finish), ...tail(plot.without_value.finish));
-  const first = Math.min(last, ...plot.points.finish.slice(0, 1), ...plot.without_value.finish.slice(0, 1));
+  const first = Math.min(
+    last,
+    ...plot.points.finish.slice(0, 1),
+    ...plot.without_value.finish.slice(0, 1),
+  );
   const x = { ...stepAxis(palette, "trials ended"), min: Math.max(0, first - 1), max: last };
   return {
     ...base,
@@ -94,7 +100,9 @@ function outcomeSeries(plot: HistoryPlot, palette: Palette): readonly ChartOptio
       name: words(outcome),
       symbol: mark.symbol,
       symbolSize: mark.size,
-      itemStyle: { color: palette[mark.tone], opacity: outcome === "discarded" ? 0.75 : 1 },
+      itemStyle: isHollow(mark)
+        ? { color: palette.surface, borderColor: palette[mark.tone], borderWidth: 1.5 }
+        : { color: palette[mark.tone] },
       z: outcome === "kept" ? 5 : 3,
       cursor: "pointer",
     };

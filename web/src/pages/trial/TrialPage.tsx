@@ -81,7 +81,14 @@ function Loaded({ trial }: { readonly trial: Trial }) {
           </span>
         }
         actions={
-          <Neighbours study={trial.study} number={trial.number} total={study.data?.counts.total} />
+          <>
+            <CompareTrial trial={trial.id} />
+            <Neighbours
+              study={trial.study}
+              number={trial.number}
+              total={study.data?.counts.total}
+            />
+          </>
         }
       />
       <Stack>
