@@ -27,6 +27,7 @@ export function LineageCard({ candidate }: { readonly candidate: string }) {
     <Card title="Lineage" note={note} isFlush>
       {graph !== null ? (
         <div
+          ref={showSelf}
           className={css.scroll}
           // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keyboard
           tabIndex={0}
@@ -61,6 +62,14 @@ export function LineageCard({ candidate }: { readonly candidate: string }) {
       )}
     </Card>
   );
+}
+
+/** On a narrow screen the candidate itself is in sight, and what became of it. */
+function showSelf(frame: HTMLDivElement | null): void {
+  const self = frame?.querySelector("[aria-current]")?.parentElement;
+  if (frame !== null && self instanceof HTMLElement && frame.scrollWidth > frame.clientWidth) {
+    frame.scrollLeft = self.offsetLeft;
+  }
 }
 
 function BoxItem({ box }: { readonly box: Box }) {

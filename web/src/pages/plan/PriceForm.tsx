@@ -59,7 +59,7 @@ export function PriceForm() {
       >
         <form className={css.form} onSubmit={submit}>
           <div>
-            <label className={css.label} htmlFor={id}>
+            <label className="visually-hidden" htmlFor={id}>
               Study file
             </label>
             <textarea

@@ -48,6 +48,7 @@ export function studyAround(axes: Axes): StudyDocument {
     name: "plan",
     objective: { metric: "score", direction: "maximize" },
     program: { kind: "command", argv: ["train"], plan: Object.fromEntries(stated) },
+    space: { learning_rate: { type: "float", low: 1e-6, high: 1e-4, default: 1e-5 } },
     evaluator: {
       bundle: "evaluator",
       argv: ["evaluate"],

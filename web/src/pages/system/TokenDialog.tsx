@@ -1,8 +1,9 @@
 /** A new token: asked for, and then shown this once. */
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useId, useState, type SubmitEvent } from "react";
 import { keys } from "../../api/keys";
 import { Problem, problemText } from "../../api/problems";
+import { signIn, whoQuery } from "../../api/queries/access";
 import { makeToken, type Scope, type TokenGiven } from "../../api/queries/system";
 import { oneLine } from "../../format/text";
 import { Button } from "../../ui/Button";
@@ -19,13 +20,28 @@ export function TokenDialog({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState("");
   const [days, setDays] = useState("30");
   const [scopes, setScopes] = useState<readonly Scope[]>(["read"]);
+  const who = useQuery(whoQuery());
   const make = useMutation({
-    mutationFn: () => makeToken({ name, scopes: [...scopes], expires_in_s: lifetimeSeconds(days) }),
+    mutationFn: async () => {
+      const given = await makeToken({
+        name,
+        scopes: [...scopes],
+        expires_in_s: lifetimeSeconds(days),
+      });
+      // The first token ends access without one: the reader goes on with it, and can still copy it.
+      const signs_in = who.data?.token === null;
+      if (signs_in) await signIn(given.token).catch(() => undefined);
+      return { given, signs_in };
+    },
     // A secret is kept nowhere but in the open dialog.
     gcTime: 0,
-    onSuccess: () => void client.invalidateQueries({ queryKey: keys.system() }),
   });
-  if (make.data !== undefined) return <Given token={make.data} onClose={onClose} />;
+  const close = () => {
+    void client.invalidateQueries({ queryKey: keys.system() });
+    void client.invalidateQueries({ queryKey: keys.whoami() });
+    onClose();
+  };
+  if (make.data !== undefined) return <Given {...make.data} onClose={close} />;
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     make.mutate();
@@ -97,10 +113,16 @@ function nameProblem(error: unknown): string | undefined {
   return error.findings.find((finding) => finding.field === "body.name")?.detail;
 }
 
-function Given({ token, onClose }: { readonly token: TokenGiven; readonly onClose: () => void }) {
+interface GivenProps {
+  readonly given: TokenGiven;
+  readonly signs_in: boolean;
+  readonly onClose: () => void;
+}
+
+function Given({ given, signs_in, onClose }: GivenProps) {
   return (
     <Dialog
-      title={`Token ${oneLine(token.name, 60)}`}
+      title={`Token ${oneLine(given.name, 60)}`}
       onClose={onClose}
       actions={
         <Button look="strong" onClick={onClose}>
@@ -109,10 +131,14 @@ function Given({ token, onClose }: { readonly token: TokenGiven; readonly onClos
       }
     >
       <div className={css.form}>
-        <Notice tone="warn">It is shown this once and stored nowhere. Copy it now.</Notice>
+        <Notice tone="warn">
+          It is shown this once and stored nowhere. Copy it now.
+          {signs_in &&
+            " This browser is signed in with it: from now on the server asks for a token."}
+        </Notice>
         <div className={css.secret}>
-          <code>{token.token}</code>
-          <CopyButton text={token.token} what="token" />
+          <code>{given.token}</code>
+          <CopyButton text={given.token} what="token" />
         </div>
         <p className={css.faint}>
           Clients send it in the header Authorization: Bearer; arl takes it from ARL_TOKEN.
