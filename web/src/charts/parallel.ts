@@ -41,8 +41,8 @@ export function lineData(plot: CoordinatesPlot, palette: Palette): readonly Line
     value: [...plot.axes.map((axis) => axis.values[at] ?? MISSING), value],
     lineStyle: {
       color: mixed(palette.mute, palette.accent, good),
-      opacity: many ? 0.08 + 0.82 * good ** 3 : 0.25 + 0.7 * good ** 2,
-      width: good > 0.97 ? 2.2 : 1.1,
+      opacity: many ? 0.04 + 0.36 * good ** 12 : 0.25 + 0.7 * good ** 2,
+      width: good > 0.97 && !many ? 2.2 : 1.1,
     },
   }));
 }

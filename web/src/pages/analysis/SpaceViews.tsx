@@ -159,6 +159,9 @@ export function SliceView(props: ViewProps) {
             <>
               <div className={css.legend}>
                 <Legend items={outcomesLegend(plot, palette)} />
+                {plot.sampled && (
+                  <p className={css.sampled}>{sampledNote(plot, plot.number.length)}</p>
+                )}
               </div>
               <div className={css.panels}>
                 {plot.axes.slice(0, PANELS).map((axis) => (
@@ -204,7 +207,6 @@ function Slice({ plot, axis, height }: SliceProps) {
         height={height}
         legend={<h3 title={name}>{name}</h3>}
         onClick={open}
-        note={sampledNote(plot, plot.number.length)}
       />
     </div>
   );
