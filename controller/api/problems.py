@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from controller.api.methods import methods_at
 from controller.api.strict_json import StrictResponse
 from controller.spec.errors import StudyRefused
 from ledger.errors import ArlError
@@ -194,6 +195,8 @@ def _on_refusal(request: Request, error: Exception) -> Response:
     """The framework's own: a path or a method that is none."""
     status = error.status_code if isinstance(error, HTTPException) else 400
     headers = error.headers if isinstance(error, HTTPException) else None
+    if status in (404, 405) and (methods := methods_at(request.app, request.url.path)):
+        status, headers = 405, {"Allow": ", ".join(methods)}
     code = {404: "not_found", 405: "no_such_method", 413: "too_large"}.get(status, "malformed")
     detail = f"{request.method} {request.url.path} is not part of this API"
     if status not in (404, 405):

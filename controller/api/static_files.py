@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import FileResponse, PlainTextResponse
-
-from controller.api.problems import problem_response
 
 FOREVER: Final = "public, max-age=31536000, immutable"
 MISSING: Final = (
@@ -21,10 +19,9 @@ def add_dashboard(app: FastAPI, root: Path) -> None:
     files = _files(root)
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    def dashboard(request: Request, path: str) -> Response:
+    def dashboard(path: str) -> Response:
         if path.startswith(_OURS):
-            detail = f"{request.method} {request.url.path} is not part of this API"
-            return problem_response(request.url.path, 404, "not_found", detail)
+            raise HTTPException(404)
         if path in files:
             # Their names hold a digest of their content.
             caching = FOREVER if path.startswith("assets/") else "no-cache"

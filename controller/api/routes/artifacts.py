@@ -64,7 +64,7 @@ def read_artifact(
         }
         size, content = files[path]
         pieces = service.store.stream(content)
-    except (ArlError, StopIteration):
+    except (ArlError, KeyError):
         raise NotFound("the artifact has no such file, or is no longer stored") from None
     name = quote(path.rpartition("/")[2], safe="")
     headers = {
