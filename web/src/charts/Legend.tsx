@@ -3,7 +3,17 @@ import css from "./Chart.module.css";
 export interface LegendItem {
   readonly name: string;
   readonly colour: string;
-  readonly shape: "dot" | "ring" | "triangle" | "cross" | "line" | "band" | "diamond" | "dash";
+  readonly shape:
+    | "dot"
+    | "ring"
+    | "triangle"
+    | "cross"
+    | "line"
+    | "band"
+    | "diamond"
+    | "frame"
+    | "square"
+    | "dash";
 }
 
 /** What the marks mean: shape, colour and word. */
@@ -36,6 +46,10 @@ function Mark({ item: { shape, colour } }: { readonly item: LegendItem }) {
       {shape === "dash" && (
         <path d="M1 6h12" stroke={colour} strokeWidth="1.6" strokeDasharray="3 2.4" />
       )}
+      {shape === "frame" && (
+        <path d="M7 2 11 6 7 10 3 6z" fill="none" stroke={colour} strokeWidth="1.5" />
+      )}
+      {shape === "square" && <rect x="4" y="3" width="6" height="6" fill={colour} />}
       {shape === "band" && <rect x="1" y="2" width="12" height="8" fill={colour} />}
     </svg>
   );

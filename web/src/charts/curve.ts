@@ -25,6 +25,8 @@ export function curvesOption(curves: readonly NamedCurve[], palette: Palette): C
     },
     xAxis: {
       ...stepAxis(palette, ""),
+      min: "dataMin",
+      max: "dataMax",
       axisLabel: { color: palette.faint, formatter: axisNumber, hideOverlap: true },
     },
     yAxis: { ...measureAxis(palette, ""), splitNumber: 3 },

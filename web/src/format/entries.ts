@@ -26,92 +26,74 @@ function asState(state: unknown, said: string): Told {
   return told(icon, tone, said);
 }
 
-const because = (reason: unknown): string =>
-  typeof reason === "string" ? ` (${code(reason)})` : "";
+/** A reason that only repeats the state says nothing. */
+const because = (reason: unknown, state?: unknown): string =>
+  typeof reason === "string" && reason !== state ? ` (${code(reason)})` : "";
 
 const OUTCOMES: Readonly<Record<string, string>> = { keep: "kept", discard: "discarded" };
 
 const TELLERS: Readonly<Record<string, Teller>> = {
-  study_submitted: (p) => told("flask", "info", `Submitted by ${text(p["actor"])}`),
-  study_moved: (p) => asState(p["new"], `Study is ${code(p["new"])}${because(p["reason"])}`),
+  study_submitted: (p) => told("flask", "info", `Submitted by ${text(p.actor)}`),
+  study_moved: (p) => asState(p.new, `Study is ${code(p.new)}${because(p.reason)}`),
   inputs_frozen: (p) =>
-    told(
-      "lock",
-      "info",
-      `Inputs frozen: ${plural(Object.keys((p["inputs"] ?? {}) as object).length, "tree")}`,
-    ),
-  worker_claimed: (p) => told("system", "mute", `Claimed by worker ${text(p["owner"])}`),
+    told("lock", "info", `Inputs frozen: ${plural(Object.keys(p.inputs ?? {}).length, "tree")}`),
+  worker_claimed: (p) => told("system", "mute", `Claimed by worker ${text(p.owner)}`),
   command_applied: (p) =>
-    p["refused"] === true
-      ? told(
-          "ban",
-          "warn",
-          `${code(p["verb"])} by ${text(p["actor"])} was refused: ${text(p["detail"])}`,
-        )
-      : told("hand", "info", `${code(p["verb"])} by ${text(p["actor"])}`),
+    p.refused === true
+      ? told("ban", "warn", `${code(p.verb)} by ${text(p.actor)} was refused: ${text(p.detail)}`)
+      : told("hand", "info", `${code(p.verb)} by ${text(p.actor)}`),
   budget_changed: (p) =>
-    told("ruler", "info", `${resourceName(text(p["resource"]))} limited to ${number(p["limit"])}`),
+    told("ruler", "info", `${resourceName(text(p.resource))} limited to ${number(p.limit)}`),
   proposals_made: (p) =>
-    told(
-      "dot",
-      "mute",
-      `Proposer gave ${String(count(p["given"]))} of ${String(count(p["asked"]))}`,
-    ),
+    told("dot", "mute", `Proposer gave ${String(count(p.given))} of ${String(count(p.asked))}`),
   proposer_waits: (p) =>
-    text(p["detail"]) === ""
+    text(p.detail) === ""
       ? told("play", "info", "Proposer goes on")
-      : told("clock", "warn", `Proposer waits: ${text(p["detail"])}`),
-  model_calls_reserved: (p) =>
-    told("clock", "mute", `${number(p["tokens"])} model tokens set aside`),
-  model_called: (p) =>
-    told("dot", "mute", `Model ${text(p["model"])} asked: ${code(p["outcome"])}`),
-  model_calls_settled: (p) => told("check", "mute", `${number(p["tokens"])} model tokens used`),
+      : told("clock", "warn", `Proposer waits: ${text(p.detail)}`),
+  model_calls_reserved: (p) => told("clock", "mute", `${number(p.tokens)} model tokens set aside`),
+  model_called: (p) => told("dot", "mute", `Model ${text(p.model)} asked: ${code(p.outcome)}`),
+  model_calls_settled: (p) => told("check", "mute", `${number(p.tokens)} model tokens used`),
   candidate_proposed: (p) =>
     told(
       "clock",
       "mute",
-      `Trial ${number(p["number"])} proposed by ${text(p["proposer"])} (${code(p["trial_kind"])})`,
+      `Trial ${number(p.number)} proposed by ${text(p.proposer)} (${code(p.trial_kind)})`,
     ),
   attempt_launching: (p) => told("clock", "info", `Launching ${attempt(p)}`),
   attempt_started: (p) => told("play", "info", `Started ${attempt(p)}`),
   values_reported: (p) =>
-    told("chart", "mute", `${plural(count(p["count"]), "value")} reported by ${attempt(p)}`),
+    told("chart", "mute", `${plural(count(p.count), "value")} reported by ${attempt(p)}`),
   network_requested: (p) =>
     told(
       "link",
-      count(p["refused"]) > 0 ? "warn" : "mute",
-      `${plural(count(p["count"]), "network request")}, ${String(count(p["refused"]))} refused`,
+      count(p.refused) > 0 ? "warn" : "mute",
+      `${plural(count(p.count), "network request")}, ${String(count(p.refused))} refused`,
     ),
-  attempt_exited: (p) => told("drain", "info", `${attempt(p)} ended: ${code(p["cause"])}`),
-  attempt_ended: (p) => asState(p["new"], `${attempt(p)} ${code(p["new"])}${because(p["reason"])}`),
-  artifact_recorded: (p) => told("file", "info", `Stored ${code(p["role"])} of ${attempt(p)}`),
+  attempt_exited: (p) => told("drain", "info", `${attempt(p)} ended: ${code(p.cause)}`),
+  attempt_ended: (p) => asState(p.new, `${attempt(p)} ${code(p.new)}${because(p.reason)}`),
+  artifact_recorded: (p) => told("file", "info", `Stored ${code(p.role)} of ${attempt(p)}`),
   trial_evaluated: (p) =>
-    told(
-      "scale",
-      "info",
-      `Scored ${number(p["value"])} on ${code(p["split"])}: ${text(p["trial_id"])}`,
-    ),
+    told("scale", "info", `Scored ${number(p.value)} on ${code(p.split)}: ${text(p.trial_id)}`),
   trial_decided: (p) => {
-    const outcome = OUTCOMES[text(p["verdict"])] ?? "measured";
+    const outcome = OUTCOMES[text(p.verdict)] ?? "measured";
     return asState(
       outcome,
-      `${text(p["trial_id"])} ${outcome}${because(p["reason"])}, value ${number(p["value"])}`,
+      `${text(p.trial_id)} ${outcome}${because(p.reason)}, value ${number(p.value)}`,
     );
   },
   trial_served: (p) =>
-    told("copy", "mute", `${text(p["trial_id"])} answered from ${text(p["of_trial"])}`),
-  trial_ended: (p) =>
-    asState(p["new"], `${text(p["trial_id"])} ${code(p["new"])}${because(p["reason"])}`),
+    told("copy", "mute", `${text(p.trial_id)} answered from ${text(p.of_trial)}`),
+  trial_ended: (p) => asState(p.new, `${text(p.trial_id)} ${code(p.new)}${because(p.reason)}`),
   family_opened: (p) =>
-    told("scale", "rare", `Family ${number(p["number"])} opened for ${text(p["model"])}`),
+    told("scale", "rare", `Family ${number(p.number)} opened for ${text(p.model)}`),
   holdout_used: (p) =>
-    told("ruler", "rare", `Holdout used ${number(p["use"])} of ${number(p["limit"])} times`),
-  family_moved: (p) => asState(p["new"], `Promotion ${code(p["new"])}${because(p["reason"])}`),
+    told("ruler", "rare", `Holdout used ${number(p.use)} of ${number(p.limit)} times`),
+  family_moved: (p) => asState(p.new, `Promotion ${code(p.new)}${because(p.reason)}`),
   candidate_promoted: (p) =>
-    told("flag", "good", `${text(p["candidate_id"])} promoted for ${text(p["model"])}`),
+    told("flag", "good", `${text(p.candidate_id)} promoted for ${text(p.model)}`),
 };
 
-const attempt = (payload: Payload): string => text(payload["attempt_id"]);
+const attempt = (payload: Payload): string => text(payload.attempt_id);
 
 /** A kind that is not known is shown by its name. */
 export function tellEntry(entry: Pick<Entry, "kind" | "payload">): Told {
