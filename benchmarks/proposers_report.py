@@ -28,7 +28,8 @@ BEHIND: Final = 0.05
 
 def report(cells: Sequence[Cell], *, took_s: float, jobs: int) -> str:
     by_key = {(c.problem, c.method, c.batch): c for c in cells}
-    last = max((c.marks[-1] for c in cells if c.method not in NO_RANK), default=0)
+    ranked = [c for c in cells if c.method not in NO_RANK]
+    last = max((c.marks[-1] for c in ranked or cells), default=0)
     head = f"{len(cells)} cells in {took_s:.0f} s with {jobs} processes."
     parts = [head]
     for batch in sorted({c.batch for c in cells}):
@@ -64,7 +65,7 @@ def overall(by_key: dict[Key, Cell], batch: int, last: int) -> list[str]:
     # One that ran on few problems would leave few on which all can be compared.
     methods = [m for m in methods_of(by_key, batch) if 2 * ran[m] >= most and ran[m]]
     problems = problems_of(by_key, batch, methods)
-    if not problems:
+    if not methods or not problems:
         return []
     marks = [m for m in by_key[problems[0], methods[0], batch].marks if m <= last]
     ranked = {

@@ -10,6 +10,7 @@ from benchmarks.functions import FUNCTIONS
 from benchmarks.lookup import NearestRows, deviations
 from benchmarks.problems import TABLES, all_problems
 from benchmarks.proposers_figures import (
+    Cell,
     against_arms,
     mean_ranks,
     median_ratio,
@@ -17,7 +18,7 @@ from benchmarks.proposers_figures import (
     win_rate,
     wins,
 )
-from benchmarks.proposers_peers import MOST_CELLS, levels, only_active
+from benchmarks.proposers_peers import LEARNED, MOST_CELLS, levels, only_active
 from benchmarks.proposers_report import report
 from benchmarks.proposers_runs import Method, Told, search
 from benchmarks.table_spaces import SPACES, from_cube, to_cube
@@ -188,3 +189,17 @@ def test_both_sides_search_and_are_reported() -> None:
     assert len(ours.regrets) == 2
     assert ours.regrets[1] <= ours.regrets[0]
     assert "It was not run." in report([], took_s=0.0, jobs=1)
+
+
+def test_a_run_of_the_peers_policy_alone_is_reported() -> None:
+    alone = Cell(
+        problem="sphere",
+        kind="function",
+        method=LEARNED,
+        batch=1,
+        marks=[10, 20],
+        regrets=[[0.5, 0.25]],
+        ms_per_proposal=0.0,
+        arms={},
+    )
+    assert "| sphere | **0.2500** |" in report([alone], took_s=0.0, jobs=1)
