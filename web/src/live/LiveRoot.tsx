@@ -42,7 +42,8 @@ function StudyStream({ study, from, onLost }: StudyStreamProps) {
     const stop = keepStream({
       url: `/api/v1/studies/${encodeURIComponent(study)}/events`,
       after: String(from),
-      onData: (data) => applier.add(data as Entry),
+      // A stream leaves the list of non-finite numbers out where there is none.
+      onData: (data) => applier.add(Object.assign({ non_finite: [] }, data as Entry)),
       onLost: () => void client.resetQueries().then(onLost),
     });
     return () => {

@@ -1,0 +1,70 @@
+"""What browser tests share: a watched page, every page's address, and hostile words."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+from tests.acceptance.shell_study import document, write_evaluator
+
+AXE = Path(__file__).resolve().parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = (
+    "/studies",
+    "/studies/{study}",
+    "/studies/{study}/trials",
+    "/studies/{study}/spec",
+    "/studies/{study}/trials/3",
+    "/ledger",
+)
+
+
+@dataclass(frozen=True)
+class Hostile:
+    tag: str = '<img src=x onerror="window.hacked=1">'
+    name: str = "w" * 90
+    """The longest names are what a study file allows; markup is not."""
+    shell: str = "<svg onload=window.hacked=1> \x1b]0;x\x07 \u202e drow"
+
+
+HOSTILE = Hostile()
+
+
+class Watched:
+    """A page, and everything wrong that the browser said about it."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._said)
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def _said(self, message: Any) -> None:
+        # That a resource failed to load is told apart: a server that was cut is no fault here.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            if "ERR_CONNECTION" not in message.text:
+                self.errors.append(message.text)
+
+    def open(self, path: str) -> None:
+        self.page.goto(f"{self.url}{path}")
+        self.page.wait_for_selector("main h1", timeout=20_000)
+
+    def overflow_px(self) -> int:
+        """How far the document is wider than the window."""
+        found: int = self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return found
+
+
+def study_file(directory: Path, **changes: Any) -> Path:
+    """The shell study as a file, with its evaluator beside it."""
+    directory.mkdir(exist_ok=True)
+    write_evaluator(directory)
+    file = directory / "study.json"
+    file.write_text(json.dumps(document(**changes)), encoding="utf-8")
+    return file
