@@ -19,14 +19,20 @@ for (const [size, viewport] of Object.entries(SIZES)) {
       const [name = "page", path = "/"] = page.split(/=(.*)/s);
       const tab = await context.newPage();
       tab.on("console", (message) => {
-        if (["error", "warning"].includes(message.type())) console.log(`${name} ${size} ${theme}: ${message.text()}`);
+        if (["error", "warning"].includes(message.type()))
+          console.log(`${name} ${size} ${theme}: ${message.text()}`);
       });
       tab.on("pageerror", (error) => console.log(`${name} ${size} ${theme}: ${error.message}`));
       await tab.goto(`${server}${path}`);
       await tab.waitForTimeout(1800);
-      const wide = await tab.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      const wide = await tab.evaluate(
+        () => document.documentElement.scrollWidth - window.innerWidth,
+      );
       if (wide > 0) console.log(`${name} ${size}: ${String(wide)} px wider than the window`);
-      await tab.screenshot({ path: join(out, `${name}-${size}-${theme}.png`), fullPage: size === "phone" });
+      await tab.screenshot({
+        path: join(out, `${name}-${size}-${theme}.png`),
+        fullPage: size === "phone",
+      });
       await tab.close();
     }
     await context.close();

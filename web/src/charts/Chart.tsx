@@ -95,7 +95,7 @@ function Canvas({ label, option, height, onClick }: CanvasProps) {
       onClick({ series: event.seriesName ?? "", data: event.data });
     chart.on("click", listen as (event: unknown) => void);
     return () => {
-      if (!chart.isDisposed()) chart.off("click", listen as (event: unknown) => void);
+      if (!chart.isDisposed()) chart.off("click", listen);
     };
   }, [chart, onClick]);
 

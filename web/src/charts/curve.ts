@@ -18,7 +18,7 @@ export function curvesOption(curves: readonly NamedCurve[], palette: Palette): C
     ...base,
     grid: { left: 8, right: 16, top: 10, bottom: 4, containLabel: true },
     tooltip: {
-      ...(base["tooltip"] as object),
+      ...(base.tooltip as object),
       trigger: "axis",
       axisPointer: { lineStyle: { color: palette.border } },
       formatter: (points: unknown) => tooltip(points as TooltipPoint[]),

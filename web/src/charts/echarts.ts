@@ -17,10 +17,10 @@ import {
   TooltipComponent,
   VisualMapComponent,
 } from "echarts/components";
-import { init, use, type EChartsType } from "echarts/core";
+import { init, use as register, type EChartsType } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 
-use([
+register([
   BarChart,
   CustomChart,
   HeatmapChart,

@@ -65,7 +65,7 @@ export function historyOption(plot: HistoryPlot, palette: Palette): ChartOption 
       { left: 12, right: 24, height: NO_VALUE_PX, bottom: 28, containLabel: true },
     ],
     tooltip: {
-      ...(base["tooltip"] as object),
+      ...(base.tooltip as object),
       trigger: "item",
       formatter: (point: unknown) => tooltip(point as TooltipPoint, plot.metric),
     },

@@ -1,5 +1,4 @@
 /** The design tokens as plain colours, for a canvas, which knows no CSS variables. */
-import { useMemo } from "react";
 import { useTheme } from "../app/theme";
 
 const TOKENS = {
@@ -38,8 +37,12 @@ function readPalette(): Palette {
   return { ...resolved, series: [accent, warn, rare, good, info, bad, mute] };
 }
 
+const palettes = new Map<string, Palette>();
+
+/** Of the theme that is shown; read once for each. */
 export function usePalette(): Palette {
   const theme = useTheme();
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- the theme decides what the tokens are
-  return useMemo(readPalette, [theme]);
+  const palette = palettes.get(theme) ?? readPalette();
+  palettes.set(theme, palette);
+  return palette;
 }
