@@ -98,3 +98,18 @@ it("the next page is asked for when the end is in sight, and once", () => {
   rerender(table(true));
   expect(onMore).toHaveBeenCalledTimes(1);
 });
+
+it("rows that come on top do not move what is read, nor what Enter opens", async () => {
+  const onOpen = vi.fn();
+  const table = (rows: readonly Row[]) => (
+    <DataTable label="Things" columns={COLUMNS} rows={rows} rowKey={key} onOpen={onOpen} />
+  );
+  const { rerender, container } = render(table(ROWS));
+  const frame = container.firstElementChild as HTMLElement;
+  frame.scrollTop = 100;
+  screen.getByRole("row", { name: /^b/ }).focus();
+  rerender(table([{ id: "new", value: 9 }, ...ROWS]));
+  expect(frame.scrollTop).toBe(136);
+  await userEvent.keyboard("{Enter}");
+  expect(onOpen).toHaveBeenCalledWith(ROWS[1]);
+});

@@ -7,12 +7,12 @@ import {
   type ColumnDef,
   type SortingState,
 } from "@tanstack/react-table";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, type MouseEvent, type ReactNode, type RefObject } from "react";
+import { useEffect, useMemo, useRef, type MouseEvent, type ReactNode } from "react";
 import css from "./DataTable.module.css";
 import { cx } from "./cx";
 import { Icon } from "./Icon";
 import { useRowKeys } from "./useRowKeys";
+import { AHEAD, useRowsInSight, useSteadyScroll } from "./useRowsInSight";
 
 const FEATURES = tableFeatures({ columnVisibilityFeature, rowSortingFeature });
 
@@ -55,9 +55,6 @@ interface DataTableProps<Row> {
   readonly empty?: ReactNode;
 }
 
-const ROW_PX = 36;
-const AHEAD = 12;
-
 type Def<Row> = ColumnDef<typeof FEATURES, Row & object>;
 
 function definitions<Row>(columns: readonly Column<Row>[]): Def<Row>[] {
@@ -89,6 +86,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
   });
   const models = table.getRowModel().rows;
   const { shown, before, after, reveal } = useRowsInSight(frame, models.length, height === "fill");
+  useSteadyScroll(frame, models[0]?.id, (id) => models.findIndex((model) => model.id === id));
   const last = shown.at(-1) ?? -1;
   const { isLoadingMore = false } = props;
   useEffect(() => {
@@ -177,40 +175,6 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
       {!is_waiting && models.length === 0 && props.empty}
     </div>
   );
-}
-
-interface RowsInSight {
-  /** Places of the rows that are in the document. */
-  readonly shown: readonly number[];
-  /** Pixels in place of those above and below. */
-  readonly before: number;
-  readonly after: number;
-  readonly reveal: (at: number) => void;
-}
-
-function useRowsInSight(
-  frame: RefObject<HTMLDivElement | null>,
-  count: number,
-  is_virtual: boolean,
-): RowsInSight {
-  const virtual = useVirtualizer({
-    count,
-    getScrollElement: () => frame.current,
-    estimateSize: () => ROW_PX,
-    overscan: AHEAD,
-    enabled: is_virtual,
-  });
-  if (!is_virtual) {
-    const shown = Array.from({ length: count }, (_, at) => at);
-    return { shown, before: 0, after: 0, reveal: () => undefined };
-  }
-  const items = virtual.getVirtualItems();
-  return {
-    shown: items.map((item) => item.index),
-    before: items[0]?.start ?? 0,
-    after: virtual.getTotalSize() - (items.at(-1)?.end ?? 0),
-    reveal: (at) => virtual.scrollToIndex(at),
-  };
 }
 
 function columnOf<Row>(columns: readonly Column<Row>[], sort: string): string {

@@ -40,13 +40,15 @@ export function useRowKeys({ count, reveal, open }: Rows) {
 
   const onKeyDown = (event: KeyboardEvent<HTMLTableElement>) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-    const is_on_row = event.target instanceof HTMLTableRowElement;
-    if (event.key === "Enter" && is_on_row) {
-      open(at);
+    if (!(event.target instanceof HTMLTableRowElement)) return;
+    // The row that has the focus, wherever it is by now: others may have come on top.
+    const focused = Number(event.target.dataset.row ?? at);
+    if (event.key === "Enter") {
+      open(focused);
       return;
     }
-    const next = target(event.key, at, count);
-    if (next === null || count === 0 || !is_on_row) return;
+    const next = target(event.key, focused, count);
+    if (next === null || count === 0) return;
     event.preventDefault();
     event.stopPropagation();
     move(next, event.currentTarget);

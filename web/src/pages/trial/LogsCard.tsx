@@ -88,6 +88,7 @@ function LogView({ attempt }: { readonly attempt: string }) {
       <pre
         ref={frame}
         className={css.log}
+        data-over={log.is_over ? true : undefined}
         // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keys
         tabIndex={0}
         role="region"
