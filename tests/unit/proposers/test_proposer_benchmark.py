@@ -157,12 +157,13 @@ def test_a_point_of_the_cube_is_a_point_of_the_space(name: str) -> None:
 def test_a_recorded_table_holds_runs_of_its_space(path: Path) -> None:
     assert path.stat().st_size < 300_000
     table = json.loads(path.read_text())
-    assert table["name"] == path.stem
+    name = path.stem.partition("_from_")[0]  # later points of the same space
+    assert table["name"] == name
     assert table["versions"]["trl"]
     keys = [(row["point"], row["seed"]) for row in table["rows"]]
     assert len(set(keys)) == len(keys)
     for row in table["rows"]:
-        assert list(faults(SPACES[path.stem], row["params"])) == []
+        assert list(faults(SPACES[name], row["params"])) == []
         assert [step for step, _ in row["curve"]] == [
             table["steps"] * place // table["checkpoints"]
             for place in range(1, table["checkpoints"] + 1)
