@@ -109,8 +109,15 @@ def hostile_study(server: Served, tmp_path_factory: pytest.TempPathFactory) -> s
     return made.study
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", ["laptop", "phone"])
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [
+        ("light", "laptop"),
+        ("dark", "phone"),
+        pytest.param("dark", "laptop", marks=pytest.mark.slow),
+        pytest.param("light", "phone", marks=pytest.mark.slow),
+    ],
+)
 def test_every_page_stands_hostile_words_and_is_accessible(
     browser: Browser, server: Served, hostile_study: str, scheme: Any, size: str
 ) -> None:

@@ -123,6 +123,7 @@ def test_checkpointed_layers_are_computed_twice_and_give_the_same_gradients(
     assert found[1][1] == pytest.approx(found[0][1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_mixed_precision_computes_in_half_and_keeps_whole_weights(built: Any) -> None:
     losses = []
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
@@ -178,6 +179,7 @@ def sharpen(trainer: Any) -> None:
         weight.copy_(0.1 * torch.randn(weight.shape, generator=generator))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", GREEDY, ids=str)
 def test_ppo_samples_by_the_same_options(task: Path, options: dict[str, Any]) -> None:
     from inner_trials import models
@@ -193,6 +195,7 @@ def test_ppo_samples_by_the_same_options(task: Path, options: dict[str, Any]) ->
     assert len({tuple(ids) for ids in learner.sample([[2, 5, 6, 1, 3]] * 8)}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", GREEDY, ids=str)
 def test_rejection_sampling_samples_by_the_same_options(
     task: Path, options: dict[str, Any]
@@ -231,6 +234,7 @@ def test_the_fixed_slices_loss_is_the_mean_over_its_completions_tokens(
     assert fixed.loss(model) == pytest.approx(total / tokens, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_lost_on_the_fixed_slice_rings_an_alarm_in_grpo(
     run_of: Any, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_result_is_read_by_the_model_and_not_learned_from(tools: Any, tokenize
     assert (state.reward, state.turns, state.calls, state.failed_calls) == (1.0, 2, 1, 0)
 
 
+@pytest.mark.slow
 def test_several_calls_of_one_answer_are_made_in_turn(tools: Any, tokenizer: Any) -> None:
     both = call("smallest", digits="312") + call("arrange", digits="312")
     (state,) = played(tokenizer, tools, [both], ["9"])
@@ -144,11 +145,13 @@ def test_episodes_that_end_before_an_answer_are_worth_nothing_and_say_why(
     assert (full.reward, full.note) == (0.0, "no room")
 
 
+@pytest.mark.slow
 def test_what_is_no_call_is_an_answer(tools: Any, tokenizer: Any) -> None:
     (state,) = played(tokenizer, tools, ["<|call|>arrange 312<|done|>"])
     assert (state.reward, state.turns, state.calls) == (0.0, 1, 0)
 
 
+@pytest.mark.slow
 def test_another_file_is_another_version(tools: Any, place: Path, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(tool_task.TOOLS + "\n")
     options = {"functions": "arrange, smallest, wait"}
