@@ -1,7 +1,8 @@
 """Where a verb's words go: the ledger of this machine, or a server that was named."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Final, Protocol
 
 from controller.cli.naming import (
@@ -72,14 +73,15 @@ def source_opened() -> Iterator[Source]:
         with Client() as client:
             yield ServerSource(client)
         return
-    with ledger_opened() as ledger, log_reader() as reader:
-        yield LedgerSource(ledger, reader)
+    with ledger_opened() as ledger, ExitStack() as stack:
+        # Only what prints logs opens where they are: the others are quicker without.
+        yield LedgerSource(ledger, cache(lambda: stack.enter_context(log_reader())))
 
 
 class LedgerSource:
     """Source over the ledger of this machine."""
 
-    def __init__(self, ledger: Ledger, reader: LogReader) -> None:
+    def __init__(self, ledger: Ledger, reader: Callable[[], LogReader]) -> None:
         self._ledger = ledger
         self._reader = reader
         self._texts: dict[str, LogText] = {}
@@ -113,7 +115,7 @@ class LedgerSource:
     def _trial(self, session: ReadSession, trial_id: str) -> Document:
         detail = reads.get_trial(session, trial_id)
         study = reads.get_study(session, detail.trial.study_id)
-        tails = {a.id: find_log_tail(self._reader, a, TAIL_BYTES) for a in detail.attempts}
+        tails = {a.id: find_log_tail(self._reader(), a, TAIL_BYTES) for a in detail.attempts}
         document = detail_document(detail)
         document["network"] = network_document(session, study, trial_id)
         document["log_tails"] = {name: tail for name, tail in tails.items() if tail}
@@ -131,7 +133,7 @@ class LedgerSource:
             found = find_attempt(session, attempt)
         if found is None:
             return "", offset
-        chunk = self._reader.read_log(handle_of(found), offset=offset, limit=CHUNK)
+        chunk = self._reader().read_log(handle_of(found), offset=offset, limit=CHUNK)
         if not chunk.data:
             return "", offset
         text = self._texts.setdefault(attempt, LogText())

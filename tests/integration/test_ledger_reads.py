@@ -126,9 +126,7 @@ def test_studies_are_listed_with_counts_and_best(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("sort", ["number", "value", "duration"])
 @pytest.mark.parametrize("descending", [False, True])
-def test_pages_hold_every_trial_once_in_order(
-    ledger: Ledger, sort: str, descending: bool
-) -> None:
+def test_pages_hold_every_trial_once_in_order(ledger: Ledger, sort: str, descending: bool) -> None:
     study = driven(ledger)
     for number in range(12):
         if number % 4 == 3:
