@@ -221,10 +221,11 @@ class Rows:
 
 def _score(params: Mapping[str, Any]) -> float:
     bonus = {"adam": 0.2, "sgd": 0.0, "lion": 0.1}[params["optimizer"]]
-    return float(()
+    value: float = (
         1.0
         - (params["p0"] - 0.3) ** 2 * 3
         + 0.3 * math.sin(6 * params["p1"])
         + bonus
         + params["layers"] / 60
     )
+    return value
