@@ -53,7 +53,8 @@ class FlappingProxy:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        serving = self._server.serve_forever
+        self._thread = threading.Thread(target=serving, args=(0.02,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:

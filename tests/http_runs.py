@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ledger.artifacts import ArtifactStore
@@ -20,6 +21,8 @@ SECRET = "0123456789abcdef" * 4
 SECRET_NAME = "ARL_SECRET_JOB_TESTS"
 HERE = AddressPolicy(allow_private=True)
 QUICK = Patience(try_s=2.0, call_s=6.0, first_wait_s=0.02, longest_wait_s=0.5, longest_rest_s=1.0)
+BRIEF = replace(QUICK, call_s=1.5)
+"""For a service that never comes right: every call to it takes its whole time."""
 
 
 class JobServer:

@@ -9,9 +9,22 @@ from pathlib import Path
 
 import uvicorn
 
+from examples.job_server.news import NewsBoard
 from examples.job_server.service import Config, build
 
 log = logging.getLogger("job_server")
+
+
+class _Server(uvicorn.Server):
+    """Lets go of clients that wait for news before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, board: NewsBoard) -> None:
+        super().__init__(config)
+        self._board = board
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._board.close()
+        await super().shutdown(sockets)
 
 
 def main() -> None:
@@ -33,7 +46,7 @@ def main() -> None:
     listener = socket.create_server((options.host, options.port), backlog=256)
     scheme = "http" if options.certificate is None else "https"
     url = f"{scheme}://{options.host}:{listener.getsockname()[1]}"
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             service.app,
             log_level="warning",
@@ -43,7 +56,8 @@ def main() -> None:
             ssl_certfile=options.certificate,
             ssl_keyfile=options.certificate_key,
             server_header=False,
-        )
+        ),
+        service.attempts.board,
     )
     log.info("serving %s attempts at %s", options.target, url)
     if options.ready_file is not None:

@@ -44,7 +44,7 @@ class Attempts:
         self._gpu_ids = tuple(gpu_ids)
         self._room = threading.RLock()
         """Held while an attempt is given its place, so that no place is given twice."""
-        self._board = NewsBoard()
+        self.board = NewsBoard()
         self._reading = threading.Lock()
         self._closed = False
         self._cursors = {row.name: "" for row in state.attempts("running")}
@@ -165,7 +165,7 @@ class Attempts:
                     *(name, row.handle),
                 )
             self._state.change("DELETE FROM attempts WHERE name = ?", name)
-        self._board.forget(name)
+        self.board.forget(name)
         with self._reading:
             self._cursors.pop(name, None)
 
@@ -180,7 +180,7 @@ class Attempts:
 
     def news(self, after: str, wait_s: float) -> NewsDoc:
         """What changed since, once something did; at once for a cursor of another session."""
-        told = self._board.since(after, min(wait_s, LONGEST_WAIT_S))
+        told = self.board.since(after, min(wait_s, LONGEST_WAIT_S))
         changed = []
         for name in told.names:
             row = self._state.attempt(name)
@@ -190,7 +190,7 @@ class Attempts:
     def close(self) -> None:
         self._closed = True
         self._target.interrupt()
-        self._board.close()
+        self.board.close()
         self._watcher.join(10)
 
     # --- parts -------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Attempts:
             )
             if not changed:  # it was started just now
                 self._target.kill(self._get(name).handle or name)
-        self._board.note(name)
+        self.board.note(name)
 
     def _watch(self) -> None:
         while not self._closed:
@@ -268,7 +268,7 @@ class Attempts:
                 if seen.exit is not None:
                     self._note_end(name)
                 break
-        self._board.note(name)
+        self.board.note(name)
 
     def _note_end(self, name: str) -> None:
         self._state.change(

@@ -40,7 +40,7 @@ def group_of(place: Path, name: str, text: str) -> Group:
     return Group(name, 60, paths=(str(folder),), marker="not gpu")
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_test_that_passes_on_the_second_try_is_called_unsteady(
     tmp_path: Path, lanes: int
 ) -> None:

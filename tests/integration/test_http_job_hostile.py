@@ -19,7 +19,7 @@ from targets.http_job.target import HttpTarget
 from targets.outbound import AddressPolicy
 from targets.protocol import ExitCause, Target
 from tests.hostile_service import Answer, Heard, Said, hostile_service
-from tests.http_runs import QUICK, SECRET, http_target, job_server
+from tests.http_runs import BRIEF, QUICK, SECRET, http_target, job_server
 from tests.target_runs import attempt, end_supervisor, local_target, python, run
 
 NAME = "arl-x-0.t-0"
@@ -199,7 +199,7 @@ def test_a_log_without_a_plain_place_is_refused(tmp_path: Path, headers: dict[st
 
 
 def test_a_score_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    with lied_to(tmp_path, lambda _: Said(b"1" * (9 << 20))) as target:
+    with lied_to(tmp_path, lambda _: Said(b"1" * (9 << 20)), patience=BRIEF) as target:
         with pytest.raises(TargetUnavailable):
             target.score(NAME)
 
@@ -252,8 +252,9 @@ def test_a_document_nested_without_end_is_refused(tmp_path: Path) -> None:
     ids=["html", "204", "redirect", "unknown code", "bad problem", "no problem"],
 )
 def test_a_signed_answer_of_the_wrong_kind_is_refused(tmp_path: Path, said: Said) -> None:
-    with lied_to(tmp_path, lambda _: said) as target, pytest.raises(TargetUnavailable):
-        target.observe(NAME, cursor="")
+    with lied_to(tmp_path, lambda _: said, patience=BRIEF) as target:
+        with pytest.raises(TargetUnavailable):
+            target.observe(NAME, cursor="")
 
 
 def test_what_a_service_says_of_values_keeps_the_rules_for_programs(tmp_path: Path) -> None:

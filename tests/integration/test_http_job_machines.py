@@ -20,7 +20,7 @@ from targets.http_job.target import HttpTarget
 from targets.protocol import ExitCause, Program
 from tests.acceptance.shell_study import drive, facts
 from tests.hostile_service import Heard, Said, hostile_service
-from tests.http_runs import QUICK, SECRET, SECRET_NAME, JobServer, http_target, job_server
+from tests.http_runs import BRIEF, QUICK, SECRET, SECRET_NAME, JobServer, http_target, job_server
 from tests.http_studies import broken, open_service, ran, submit_remote
 from tests.target_runs import (
     attempt,
@@ -292,7 +292,7 @@ def test_leaked_machines_are_removed_when_a_controller_starts(tmp_path: Path) ->
     with hostile_service(answer) as (url, _):
         root = tmp_path / "http-root"
         root.mkdir()
-        target = http_target(tmp_path, url, machine=MACHINE)
+        target = http_target(tmp_path, url, machine=MACHINE, patience=BRIEF)
         with pytest.raises(TargetUnavailable):
             target.list_owned(OWNER)  # their own services do not answer: swept all the same
         target._sweep_when_due(now=True)

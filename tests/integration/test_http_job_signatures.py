@@ -18,7 +18,7 @@ from targets.http_job.target import HttpTarget
 from targets.outbound import GuardedTransport, Outbound
 from targets.protocol import ExitCause
 from tests.http_faults import FlappingProxy
-from tests.http_runs import HERE, QUICK, SECRET, JobServer, http_target, job_server
+from tests.http_runs import BRIEF, HERE, QUICK, SECRET, JobServer, http_target, job_server
 from tests.target_runs import attempt, finish, run
 
 KEY = signing.key_of(SECRET)
@@ -158,7 +158,7 @@ def test_another_secret_opens_nothing_and_the_message_says_what_to_check(
     server: JobServer, tmp_path: Path
 ) -> None:
     assert code_of(server, signed("", key=b"x" * 64)) == (401, "signature")
-    target = http_target(tmp_path, server.url, secret="y" * 64)
+    target = http_target(tmp_path, server.url, secret="y" * 64, patience=BRIEF)
     try:
         with pytest.raises(TargetUnavailable, match="is the secret the same on both sides"):
             target.launch(attempt("exit 0"))
@@ -204,7 +204,7 @@ def test_an_answer_that_is_not_signed_for_this_request_is_never_believed(
 ) -> None:
     """With every answer bad, the service is away: nothing is made up, nothing is lost."""
     proxy = FlappingProxy(server.url, seed=1, rate=0.0, faults=(fault,))
-    target = http_target(tmp_path, proxy.url)
+    target = http_target(tmp_path, proxy.url, patience=BRIEF)
     try:
         handle = target.launch(attempt("sleep 1; exit 5"))
         proxy._rate = 1.0
@@ -303,7 +303,7 @@ def test_a_service_that_names_another_session_every_time_is_given_up(server: Job
             return
 
     try:
-        forgetful = Forgetful(server.url, KEY, Outbound(GuardedTransport(HERE)), QUICK)
+        forgetful = Forgetful(server.url, KEY, Outbound(GuardedTransport(HERE)), BRIEF)
         with pytest.raises(TargetUnavailable, match="another session or time with every answer"):
             forgetful.ask("GET", "/v1/health", HealthDoc)
         forgetful.close()

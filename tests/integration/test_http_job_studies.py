@@ -18,7 +18,7 @@ from ledger.rows import ATTEMPTS
 from ledger.states import Reason, StudyState
 from tests.acceptance.shell_study import drive
 from tests.http_faults import FAULTS, FlappingProxy
-from tests.http_runs import QUICK, ROOT, SECRET, SECRET_NAME, JobServer, job_server
+from tests.http_runs import BRIEF, QUICK, ROOT, SECRET, SECRET_NAME, JobServer, job_server
 from tests.http_studies import broken, open_service, ran, results, submit_remote, values_of
 from tests.target_runs import end_supervisor, wait_until
 
@@ -155,10 +155,11 @@ def test_a_service_that_is_killed_again_and_again_loses_no_trial(
 
 
 def test_a_service_that_is_away_pauses_the_study_which_goes_on_by_itself(
-    server: JobServer, home: Path
+    server: JobServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("targets.http_job.client.Patience", lambda: BRIEF)
     service = open_service(home)
-    study_id = submit_remote(service, home, server.url, sleep_s=1.0, budget={"trials": 2})
+    study_id = submit_remote(service, home, server.url, budget={"trials": 2})
     server.kill()
 
     def start_once_paused() -> None:
@@ -204,7 +205,7 @@ def test_a_controller_that_is_killed_finds_its_attempts_again(
     server: JobServer, home: Path
 ) -> None:
     service = open_service(home)
-    study_id = submit_remote(service, home, server.url, sleep_s=2.0, budget={"trials": 2})
+    study_id = submit_remote(service, home, server.url, sleep_s=1.0, budget={"trials": 2})
     service.close()
     for known in (1, 2):
         controller = subprocess.Popen(

@@ -26,7 +26,8 @@ def arl(tmp_path: Path) -> Iterator[Arl]:
 def test_a_status_with_a_meaning_becomes_its_reason_with_the_programs_line(
     arl: Arl, status: int, reason: str
 ) -> None:
-    file = arl.study(body=f"echo 'dpo: the reason why' >&2; exit {status}")
+    body = f"echo 'dpo: the reason why' >&2; exit {status}"
+    file = arl.study(body=body, retries={"infrastructure": 0})
     arl.run("run", file)
     trial = arl.ok("export", "last", "--format", "json").json()[0]
     assert (trial["state"], trial["reason"]) == ("failed", reason)
