@@ -6,7 +6,7 @@ import { Failure } from "../ui/States";
 export function PageFailure({ error, reset }: ErrorComponentProps) {
   return (
     <Card>
-      <Failure what="This page" error={error} onRetry={reset} />
+      <Failure what="This page" error={error} onRetry={reset} isPage />
     </Card>
   );
 }

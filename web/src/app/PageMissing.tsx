@@ -5,7 +5,7 @@ import { Empty } from "../ui/States";
 export function PageMissing() {
   return (
     <Card>
-      <Empty icon="question" title="There is no such page">
+      <Empty icon="question" title="There is no such page" isPage>
         <Link to="/studies">All studies</Link>
       </Empty>
     </Card>

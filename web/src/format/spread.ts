@@ -1,7 +1,11 @@
 /** Means, their intervals, and the scale on which runs are drawn. */
 
-export const meanOf = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
+export function meanOf(values: readonly number[]): number | null {
+  const [first] = values;
+  if (first === undefined) return null;
+  // Around the first: the mean of equal values is that value, and their spread nothing.
+  return first + values.reduce((sum, value) => sum + (value - first), 0) / values.length;
+}
 
 /** Student's t, 97.5 %, for 1 … 30 degrees of freedom; the normal's beyond. */
 const T975 = [

@@ -64,6 +64,15 @@ function FileView({ file, isNarrow }: { readonly file: FileDiff; readonly isNarr
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keyboard */}
       <div className={css.scroll} tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
         <table className={cx(css.diff, isNarrow && css.narrow)}>
+          <colgroup>
+            {/* Fixed, and the first row spans all: widths are said here or they are equal. */}
+            {Array.from({ length: isNarrow ? 1 : 2 }, (_, index) => (
+              <Fragment key={index}>
+                <col className={css.number_column} />
+                <col />
+              </Fragment>
+            ))}
+          </colgroup>
           <tbody>
             {file.hunks.map((hunk, index) => (
               <Fragment key={index}>

@@ -67,6 +67,11 @@ function definitions<Row>(columns: readonly Column<Row>[]): Def<Row>[] {
   }));
 }
 
+/** A table without a row to go to is scrolled by keys itself. */
+function scrolledByKeys(label: string, rows: number) {
+  return rows > 0 ? {} : { tabIndex: 0, role: "group", "aria-label": label };
+}
+
 export function DataTable<Row>(props: DataTableProps<Row>) {
   const { columns, rows, rowKey, hidden, sort, hasMore = false, onMore, height = "auto" } = props;
   const frame = useRef<HTMLDivElement>(null);
@@ -111,6 +116,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
       ref={frame}
       className={cx(css.frame, height === "fill" && css.fill)}
       data-stale={isStale ? true : undefined}
+      {...scrolledByKeys(props.label, models.length)}
     >
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- its rows are */}
       <table

@@ -9,15 +9,18 @@ interface EmptyProps {
   readonly icon?: IconName;
   readonly title: string;
   readonly children?: ReactNode;
+  /** It is the whole page, and its title the page's heading. */
+  readonly isPage?: boolean;
 }
 
-export function Empty({ icon = "flask", title, children }: EmptyProps) {
+export function Empty({ icon = "flask", title, children, isPage = false }: EmptyProps) {
+  const Title = isPage ? "h1" : "p";
   return (
     <div className={css.state}>
       <span className={css.mark}>
         <Icon name={icon} size={22} />
       </span>
-      <p className={css.title}>{title}</p>
+      <Title className={css.title}>{title}</Title>
       {children !== undefined && <div className={css.text}>{children}</div>}
     </div>
   );
@@ -27,16 +30,19 @@ interface FailureProps {
   readonly error: unknown;
   readonly what: string;
   readonly onRetry?: () => void;
+  /** It is the whole page, and what it says the page's heading. */
+  readonly isPage?: boolean;
 }
 
 /** Says what could not be had and why, in the server's own words, and offers to try again. */
-export function Failure({ error, what, onRetry }: FailureProps) {
+export function Failure({ error, what, onRetry, isPage = false }: FailureProps) {
+  const Title = isPage ? "h1" : "p";
   return (
     <div className={css.state} role="alert">
       <span className={css.bad}>
         <Icon name="alert" size={22} />
       </span>
-      <p className={css.title}>{what} could not be shown</p>
+      <Title className={css.title}>{what} could not be shown</Title>
       <p className={css.text}>{problemText(error)}</p>
       {onRetry !== undefined && (
         <Button icon="refresh" onClick={onRetry}>

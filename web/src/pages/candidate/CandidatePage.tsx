@@ -34,6 +34,7 @@ export function CandidatePage() {
           <Failure
             what={`Candidate ${oneLine(candidate, 80)}`}
             error={found.error}
+            isPage
             {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
           />
         </Card>

@@ -33,6 +33,7 @@ export function PromotionPage() {
         <Failure
           what={`Promotion ${oneLine(family, 80)}`}
           error={found.error}
+          isPage
           {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
         />
       </Card>

@@ -27,6 +27,7 @@ export function StudyLayout() {
           <Failure
             what={`Study ${oneLine(study, 80)}`}
             error={found.error}
+            isPage
             {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
           />
         </Card>

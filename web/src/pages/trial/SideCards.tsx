@@ -90,7 +90,9 @@ export function ScoresCard({ trial }: CardProps) {
       <table className={css.scores}>
         <thead>
           <tr>
-            <th scope="col">Split</th>
+            <th scope="col" className={css.split}>
+              Split
+            </th>
             <th scope="col">Metric</th>
             <th scope="col" className={css.number}>
               Score
@@ -100,7 +102,7 @@ export function ScoresCard({ trial }: CardProps) {
         <tbody>
           {rows.map((row) => (
             <tr key={row.key}>
-              <td>{words(row.split)}</td>
+              <td className={css.split}>{words(row.split)}</td>
               <th scope="row">{oneLine(row.metric, 80)}</th>
               <td className={css.number}>
                 <NumberValue value={row.value} />

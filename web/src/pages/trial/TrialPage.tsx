@@ -35,6 +35,7 @@ export function TrialPage() {
           <Failure
             what={`Trial ${oneLine(number, 20)}`}
             error={found.error}
+            isPage
             {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
           />
         </Card>
