@@ -3,13 +3,14 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.acceptance.shell_study import document, write_evaluator
 
 AXE = Path(__file__).resolve().parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
+LEAST_CHARACTERS = 20
 PAGES = (
     "/studies",
     "/studies/{study}",
@@ -51,7 +52,7 @@ class Watched:
 
     def open(self, path: str) -> None:
         self.page.goto(f"{self.url}{path}")
-        self.page.wait_for_selector("main h1", timeout=20_000)
+        self.page.wait_for_selector("main h1, main [role=alert]", timeout=20_000)
 
     def overflow_px(self) -> int:
         """How far the document is wider than the window."""
@@ -59,6 +60,49 @@ class Watched:
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         return found
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a page is looked at."""
+
+    scheme: Literal["light", "dark"]
+    width_px: int
+
+    def __str__(self) -> str:
+        return f"{self.scheme}-{self.width_px}"
+
+
+def look_at(watched: Watched, picture: Path | None = None) -> list[str]:
+    """What is wrong with the page that is open; a picture of it goes to `picture`."""
+    page = watched.page
+    expect(page.locator("main [aria-busy=true]")).to_have_count(0, timeout=20_000)
+    page.wait_for_timeout(150)  # what is drawn once the answer is there
+    found = []
+    if page.evaluate("window.hacked") is not None:
+        found.append("a script of the page's words has run")
+    if watched.overflow_px() > 0:
+        found.append(f"wider than the window by {watched.overflow_px()} px")
+    for landmark in ("header", "nav", "main h1"):
+        if page.locator(landmark).count() == 0:
+            found.append(f"no {landmark}")
+    if len(page.locator("main").inner_text()) < LEAST_CHARACTERS:
+        found.append("it says nothing")
+    if picture is not None:
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=picture, full_page=True)
+    return found + serious_findings(page)
+
+
+def serious_findings(page: Page) -> list[str]:
+    """What axe-core finds that is serious or critical."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{violation['id']}: {violation['nodes'][0]['html'][:160]}"
+        for violation in report["violations"]
+        if violation["impact"] in ("serious", "critical")
+    ]
 
 
 def study_file(directory: Path, **changes: Any) -> Path:
