@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ class Settings:
     study lists the host: separated by commas."""
     allow_unsandboxed_patches: bool = False
     """Whether code that a model wrote may run where nothing holds it."""
+    api_secrets: frozenset[str] = frozenset()
+    """Which secrets studies that came over HTTP may send where: NAME@HOST each."""
     api_allow_local: bool = False
     """Whether a study that came over HTTP may run without a sandbox: its sender then has a shell
     here."""
@@ -55,8 +58,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
     ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
     ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX,
-    ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES and ARL_API_ALLOW_LOCAL. Raises
-    InvalidInput naming the variable."""
+    ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES, ARL_API_SECRETS and
+    ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
@@ -76,6 +79,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
         egress_allow_ranges=_ranges(env, "ARL_EGRESS_ALLOW_RANGES"),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
+        api_secrets=_secret_hosts(env.get("ARL_API_SECRETS", "")),
         api_allow_local=_flag(env, "ARL_API_ALLOW_LOCAL"),
     )
 
@@ -121,6 +125,16 @@ def _ranges(env: Mapping[str, str], name: str) -> str:
                 f"{name}: {error}: write address ranges like 10.20.0.0/16,fd00:1::/32"
             ) from error
     return text
+
+
+def _secret_hosts(text: str) -> frozenset[str]:
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    for part in found:
+        if re.fullmatch(r"ARL_SECRET_[A-Z0-9_]+@[^@/\s]+", part) is None:
+            raise InvalidInput(
+                f"ARL_API_SECRETS: {part!r}: write ARL_SECRET_NAME@host, separated by commas"
+            )
+    return frozenset(found)
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool:

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Final
 
 from controller.api.problems import Refused
 from ledger.artifacts import ArtifactStore
-from ledger.errors import InvalidInput, NotFound
+from ledger.errors import DiskFull, InvalidInput, NotFound
 from ledger.files import disk_full_at
 
 DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -35,9 +36,13 @@ class Uploads:
     """What one owner has sent: below `root/<owner>/` an empty file per content that is whole, and
     `<digest>.part` of one that is not. Safe for several threads and processes."""
 
-    def __init__(self, root: Path, owner: str, store: ArtifactStore) -> None:
+    def __init__(
+        self, root: Path, owner: str, store: ArtifactStore, *, keep_free_bytes: int = 0
+    ) -> None:
+        """What is sent leaves so much of the disk free, for the ledger and what runs."""
         self._root = root / owner
         self._store = store
+        self._keep_free_bytes = keep_free_bytes
 
     def has(self, digest: str) -> bool:
         """Whether this owner sent all of it, and it is still stored."""
@@ -65,6 +70,7 @@ class Uploads:
         """
         with disk_full_at(self._root):
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_room(total - offset)
             with self._locked(digest) as fd:
                 if self.has(digest):
                     return Received(total, is_complete=True)
@@ -80,6 +86,12 @@ class Uploads:
                     return Received(here + len(piece), is_complete=False)
                 self._keep(fd, digest, total)
                 return Received(total, is_complete=True)
+
+    def _check_room(self, wanted_bytes: int) -> None:
+        """For the rest of the file, and for its copy in the store."""
+        free = shutil.disk_usage(self._root).free
+        if free - 2 * wanted_bytes < self._keep_free_bytes:
+            raise DiskFull(f"no room for {wanted_bytes} bytes more: free some on the server")
 
     def add_tree(self, digest: str, files: Sequence[tuple[str, int, int, str]]) -> None:
         """Store a tree of files that this owner sent.

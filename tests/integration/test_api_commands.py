@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from controller.api.access import LOCAL
+from controller.api.remote_rules import check_remote
+from controller.api.routes.blobs import uploads_of
+from controller.settings import read_settings
+from controller.spec.loading import parse_study
 from ledger import reads
 from tests.acceptance.shell_study import document, open_service, write_evaluator
 from tests.api_runs import client_of, service_of, token
@@ -85,6 +90,78 @@ def test_a_path_of_the_server_is_never_opened(
     assert refused.status_code == 422
     assert field in [error["field"] for error in refused.json()["errors"]], refused.text
     assert "blob:" in refused.json()["detail"] or "send" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("split", ["/etc/passwd", "../../../../etc/passwd", "a/../../b"])
+def test_a_split_lies_in_the_bundle_that_was_sent(
+    client: TestClient, tmp_path: Path, split: str
+) -> None:
+    study = remote_document(client, tmp_path / "sender")
+    study["evaluator"]["splits"] = {"search": split, "holdout": "holdout.jsonl"}
+    refused = client.post("/api/v1/studies", json={"study": study})
+    assert refused.status_code == 422
+    assert [e["field"] for e in refused.json()["errors"]] == ["evaluator.splits.search"]
+
+
+def test_the_operators_keys_go_only_where_the_operator_says(
+    client: TestClient, tmp_path: Path
+) -> None:
+    endpoint = {"url": "https://thief.example/v1", "model": "m", "secret": "ARL_SECRET_KEY"}
+    proposer = {"name": "llm", "options": {"endpoints": [endpoint]}}
+    spec = remote_document(
+        client, tmp_path / "sender", proposer=proposer, budget={"trials": 4, "llm_tokens": 1000}
+    )
+    refused = client.post("/api/v1/studies", json={"study": spec})
+    assert refused.status_code == 422
+    assert "ARL_API_SECRETS=ARL_SECRET_KEY@thief.example" in refused.json()["detail"]
+    allowed = read_settings({"ARL_API_SECRETS": "ARL_SECRET_KEY@thief.example"})
+    uploads = uploads_of(service_of(client), LOCAL)
+    check_remote(parse_study(spec), uploads, allowed, may_promote=True)
+
+
+def test_who_may_not_promote_leaves_it_to_somebody_who_may(
+    client: TestClient, tmp_path: Path
+) -> None:
+    submitter = token(client, "submit", "read")
+    promoter = token(client, "submit", "read", "promote")
+    promotion = {"model": "toy", "profile": "quick"}
+    for headers, status in ((submitter, 422), (promoter, 201)):
+        write_evaluator(tmp_path / "sender")
+        study = document(promotion=promotion, budget={"trials": 3}, noise={})
+        tree = send_tree(client, tmp_path / "sender" / "evaluator", headers=headers)
+        study["evaluator"]["bundle"] = f"blob:{tree}"
+        answer = client.post("/api/v1/studies", json={"study": study}, headers=headers)
+        assert answer.status_code == status, answer.text
+        if status == 422:
+            assert [e["field"] for e in answer.json()["errors"]] == ["promotion.approval"]
+            study["promotion"] = {**promotion, "approval": "required"}
+            again = client.post(
+                "/api/v1/studies", json={"study": study, "new": True}, headers=headers
+            )
+            assert again.status_code == 201, again.text
+            study_id = again.json()["study"]
+            with service_of(client).ledger.read() as session:
+                assert reads.get_study(session, study_id).spec["promotion"]
+            client.post(f"/api/v1/studies/{study_id}/cancel", headers=headers)
+
+
+def test_an_empty_file_is_a_file(client: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_bytes(b"")
+    tree = send_tree(client, tmp_path / "package")
+    assert service_of(client).store.manifest(tree)[0][2] == 0
+
+
+def test_what_is_sent_does_not_fill_the_disk(tmp_path: Path) -> None:
+    service = open_service(tmp_path, ARL_DISK_WATERMARK_BYTES=str(2**60))
+    with client_of(service) as client:
+        refused = client.put(
+            f"/api/v1/blobs/{sha256(b'x')}",
+            content=b"x",
+            headers={"Content-Type": "application/octet-stream"},
+        )
+    service.close()
+    assert (refused.status_code, refused.json()["code"]) == (507, "disk_full")
 
 
 def test_without_the_operators_word_nothing_runs_outside_a_sandbox(tmp_path: Path) -> None:

@@ -21,7 +21,12 @@ _RANGE: Final = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})\Z")
 
 
 def uploads_of(service: Service, principal: Principal) -> Uploads:
-    return Uploads(service.settings.home / "uploads", principal.token_id or "local", service.store)
+    return Uploads(
+        service.settings.home / "uploads",
+        principal.token_id or "local",
+        service.store,
+        keep_free_bytes=service.settings.disk_watermark_bytes,
+    )
 
 
 def _mine(request: Request, principal: Submitter) -> Uploads:
@@ -53,7 +58,7 @@ def blob_state(mine: Mine, digest: str) -> Response:
 def put_blob(
     mine: Mine,
     digest: str,
-    piece: Annotated[bytes, Body(media_type=OCTETS)],
+    piece: Annotated[bytes, Body(media_type=OCTETS)] = b"",
     content_range: Annotated[str | None, Header(examples=["bytes 0-1023/4096"])] = None,
 ) -> dict[str, Any]:
     """Send a file of at most 8 MiB, or a piece of a larger one with `Content-Range: bytes

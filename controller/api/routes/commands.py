@@ -19,15 +19,11 @@ from controller.api.models.commands import (
 )
 from controller.api.mutations import Done, Mutation, mutation
 from controller.api.problems import documented
+from controller.api.remote_rules import check_addresses, check_remote, settled_remote
 from controller.api.routes.blobs import uploads_of
 from controller.api.routing import new_router
 from controller.api.strict_json import StrictResponse
-from controller.api.submission import (
-    check_addresses,
-    check_remote,
-    settled_remote,
-    staged,
-)
+from controller.api.submission import staged
 from controller.api.tokens import Scope
 from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
@@ -53,9 +49,10 @@ def submit(change: Submit, body: StudyWanted) -> Any:
     if earlier is not None:
         return earlier.response()
     spec = parse_study(body.study)
-    check_remote(spec, uploads_of(change.service, change.principal))
-    check_addresses(spec, change.service.settings)
-    spec = settled_remote(spec, change.service.settings)
+    settings, uploads = change.service.settings, uploads_of(change.service, change.principal)
+    check_remote(spec, uploads, settings, may_promote=change.principal.may(Scope.PROMOTE))
+    check_addresses(spec, settings)
+    spec = settled_remote(spec, settings)
     try:
         return _submit(change, spec, alone=not body.new).response()
     except ArlError:
