@@ -54,11 +54,19 @@ class Guard:
         request_id = secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
         began, answer = time.monotonic(), _Answer(send, request_id)
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await problem_response(scope["path"], *refusal)(scope, receive, answer)
-        else:
-            await self._guarded(scope, receive, answer)
+        try:
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await problem_response(scope["path"], *refusal)(scope, receive, answer)
+            else:
+                await self._guarded(scope, receive, answer)
+        except Exception:
+            answer.status = answer.status or 500  # which is answered outside of this
+            raise
+        finally:
+            self._note(scope, answer, began, request_id)
+
+    def _note(self, scope: Scope, answer: "_Answer", began: float, request_id: str) -> None:
         seconds = time.monotonic() - began
         route = getattr(scope.get("route"), "path", UNMATCHED)
         self._metrics.answered(scope["method"], route, answer.status, seconds)
@@ -101,7 +109,7 @@ class Guard:
             return 403, "forbidden", f"Origin: {foreign[:200]!r} is not this server"
         length = headers.get("content-length", "0")
         limit = self._limit(scope)
-        if not length.isdigit():
+        if not (length.isascii() and length.isdigit()):
             return 400, "malformed", f"Content-Length: {length[:50]!r} is no number"
         return (413, "too_large", _too_large(limit)) if int(length[:20]) > limit else None
 
@@ -128,6 +136,14 @@ def _too_large(limit: int) -> str:
     return f"the body is larger than {limit} bytes"
 
 
+def _place(origin: str) -> str:
+    """Host and port of an Origin header; empty for one that names none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
 def _name(host: str) -> str:
     """The host name of a Host header: no port, no brackets."""
     try:
@@ -147,7 +163,7 @@ def _foreign_origin(headers: Headers, host: str) -> str:
     """The page another site served that made a browser ask this; empty for our own and for
     programs, which name none."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != host:
-        return origin
+    if origin is not None and _place(origin) != host:
+        return origin or "(empty)"
     site = headers.get("sec-fetch-site", "same-origin")
     return "" if site in ("same-origin", "none") else f"Sec-Fetch-Site: {site}"

@@ -3,24 +3,22 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from controller.api.models.outside import Told, Value
+from controller.api.models.outside import Report, Told
 from controller.api.uploads import Uploads
 from controller.wiring import Service
-from ledger.artifacts import ArtifactStore
 from ledger.errors import Conflict, InvalidInput, StaleFence
+from ledger.files import remove_tree
 from ledger.records import Study
-from ledger.states import STUDY_TERMINAL
+from ledger.states import STUDY_TERMINAL, StudyState
 from targets import layout
 from targets.outside.records import Records
 from targets.protocol import Exit, ExitCause
 
 LOG: Final = "log"
 MODEL: Final = "model"
-MOST_ATTEMPTS: Final = 10
 
 
 class Outside:
@@ -42,7 +40,8 @@ class Outside:
         token = f"arlt_{secrets.token_urlsafe(32)}"
         held = self._records.fetched_by(own)
         ready = [] if held is None else [held]
-        ready += self._records.offered(f"arl-{study.id}")
+        if study.state is not StudyState.PAUSED:  # nothing new begins; what one has goes on
+            ready += self._records.offered(f"arl-{study.id}")
         for name in ready:
             if not _is_of(name, study.id) or self._records.read_end(name) is not None:
                 continue
@@ -52,45 +51,65 @@ class Outside:
                 return name, offer, token
         return None
 
-    def report(self, trial_id: str, token: str, values: Sequence[Value], log: str | None) -> bool:
-        """Record values, in order, and that its worker lives; whether it should stop. Raises
+    def report(self, trial_id: str, token: str, report: Report) -> bool:
+        """Record what a report says, once, and that its worker lives; whether to stop. Raises
         StaleFence."""
         name, offer = self._held(trial_id, token)
-        if values:
-            lines = "".join(f"{json.dumps(value.line())}\n" for value in values)
-            self._records.append(name, layout.REPORTS, lines.encode(), offer["report_bytes"])
-        if log:
-            self._records.append(name, LOG, log.encode(errors="replace"), offer["log_bytes"])
+        with self._records.alone(name):
+            number = report.number
+            if number is None or not self._records.is_repeated(name, number):
+                self._add_values(name, offer, [value.line() for value in report.values])
+                if report.log:
+                    said = report.log.encode(errors="replace")
+                    self._records.append(name, LOG, said, offer["log_bytes"])
+                if number is not None:
+                    self._records.take(name, number)
         self._records.beat(name)
-        if values:
+        if report.values:
             self._records.ring(name)
         return self._records.is_stopping(name)
 
     def tell(self, trial_id: str, token: str, told: Told, uploads: Uploads) -> bool:
-        """The end of a trial; False when the same was told before. Raises StaleFence, and
-        InvalidInput when its artifact is none that was sent."""
+        """The end of a trial; False when it was told before. Raises StaleFence when it ended
+        otherwise, and InvalidInput when its artifact is none that was sent."""
         try:
             name, offer = self._held(trial_id, token, ended_too=True)
         except StaleFence:
-            if self._was_told(trial_id, token):
+            released = self._records.told_with(_digest(token))
+            if released is not None and released.startswith(f"arl-{trial_id}."):
                 return False
             raise
-        if self._records.read_end(name) is None:
-            if told.artifact is not None:
-                _lay_out(self._service.store, uploads, told.artifact, self._output(name))
-            if told.metrics:
-                lines = "".join(
-                    f"{json.dumps({'step': told.step, 'metric': metric, 'value': value})}\n"
-                    for metric, value in told.metrics.items()
+        with self._records.alone(name):
+            if self._records.read_end(name) is None:
+                if told.artifact is not None:
+                    self._lay_out(uploads, told.artifact, name)
+                self._add_values(
+                    name,
+                    offer,
+                    [
+                        {"step": told.step, "metric": metric, "value": value}
+                        for metric, value in told.metrics.items()
+                    ],
                 )
-                self._records.append(name, layout.REPORTS, lines.encode(), offer["report_bytes"])
-        ended = _exit(told, stopping=self._records.is_stopping(name))
-        return self._records.end(name, ended, told=True)
+                ended = _exit(told, stopping=self._records.is_stopping(name))
+                if self._records.end(name, ended, told=True):
+                    return True
+            if self._records.is_told(name):
+                return False
+        raise _stale(trial_id)
 
-    def _was_told(self, trial_id: str, token: str) -> bool:
-        """Whether this token told the end of one of the trial's attempts, released since."""
-        names = (f"arl-{trial_id}.train-{index}" for index in range(MOST_ATTEMPTS))
-        return any(self._records.was_told_by(name, _digest(token)) for name in names)
+    def _add_values(self, name: str, offer: dict[str, Any], values: list[dict[str, Any]]) -> None:
+        if values:
+            lines = "".join(f"{json.dumps(value)}\n" for value in values).encode()
+            self._records.append(name, layout.REPORTS, lines, offer["report_bytes"])
+
+    def _lay_out(self, uploads: Uploads, digest: str, name: str) -> None:
+        """The told artifact as the attempt's output, in place of what a cut try left there."""
+        if not uploads.has(digest):
+            raise InvalidInput(f"artifact {digest}: you did not send this tree; send it first")
+        output = self._records.attempt(name) / layout.OUTPUT / MODEL
+        remove_tree(output)
+        self._service.store.copy_tree(digest, output)
 
     def input_tree(self, trial_id: str, token: str, mount: str) -> str:
         """Tree digest of one of its inputs. Raises StaleFence, InvalidInput."""
@@ -100,9 +119,6 @@ class Outside:
             known = ", ".join(sorted(offer["inputs"])) or "none"
             raise InvalidInput(f"input {mount[:100]!r}: the trial has {known}")
         return str(digest)
-
-    def _output(self, name: str) -> Path:
-        return self._records.attempt(name) / layout.OUTPUT / MODEL
 
     def _held(
         self, trial_id: str, token: str, *, ended_too: bool = False
@@ -118,10 +134,14 @@ class Outside:
                 continue
             if ended_too or self._records.read_end(name) is None:
                 return name, offer
-        raise StaleFence(
-            f"trial {trial_id}: this token has no attempt of it any more: it ended, was taken "
-            "back, or its lease was over; ask for another"
-        )
+        raise _stale(trial_id)
+
+
+def _stale(trial_id: str) -> StaleFence:
+    return StaleFence(
+        f"trial {trial_id}: this token has no attempt of it any more: it ended, was taken "
+        "back, or its lease was over; ask for another"
+    )
 
 
 def _check_open(study: Study) -> None:
@@ -142,12 +162,6 @@ def _is_of(name: str, study_id: str) -> bool:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _lay_out(store: ArtifactStore, uploads: Uploads, digest: str, output: Path) -> None:
-    if not uploads.has(digest):
-        raise InvalidInput(f"artifact {digest}: you did not send this tree; send it first")
-    store.copy_tree(digest, output)
 
 
 def _exit(told: Told, *, stopping: bool) -> Exit:

@@ -1,5 +1,6 @@
 """A trial that an outside worker holds: it reports, is told to stop, and tells the end."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,8 @@ class OutsideTrial:
         self._connection = connection
         self._headers = {"Trial-Token": handed.token}
         self.handed = handed
+        # Beyond those of an earlier process that held the trial.
+        self._number = time.time_ns() // 1_000_000
 
     @property
     def id(self) -> str:
@@ -38,7 +41,8 @@ class OutsideTrial:
             {"step": step, "metric": name, "value": plain_number(name, value)}
             for name, value in values.items()
         ]
-        body = {"values": listed, "log": log}
+        self._number += 1
+        body = {"values": listed, "log": log, "number": self._number}
         answer = self._post("values", body)
         return bool(answer["should_stop"])
 

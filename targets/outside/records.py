@@ -3,11 +3,11 @@
 Below the root:
     offers/<name>           an empty file while nobody has fetched the attempt
     attempts/<name>/        offer.json, claim.json, beat.json, stop, reports.jsonl, log, end.json,
-                            output/
+                            output/, lock, taken.json
     clients/<digest>        name of the attempt that a client of a study last fetched
     news/<name>             touched whenever something happened to the attempt
     logs/<name>.log         of released attempts
-    told/<name>             the token that told a released attempt's end, by its sha256
+    told/<digest>           name of the released attempt whose end was told with that token
 
 Every fact that only one may state (claim, end) is a hard link made once: the first one counts.
 """
@@ -17,7 +17,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,13 +104,34 @@ class Records:
         with disk_errors(f"hearing of {name}"):
             self._write(self.attempt(name) / "beat.json", stamp())
 
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """What a worker sends of one attempt is taken one after the other."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with disk_errors(f"hearing of {name}"):
+            descriptor = os.open(self.attempt(name) / "lock", flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def is_repeated(self, name: str, number: int) -> bool:
+        """Whether a report with this number, or a later one, was taken before."""
+        last = self._read(self.attempt(name) / "taken.json")
+        return last is not None and number <= int(last["number"])
+
+    def take(self, name: str, number: int) -> None:
+        """Remember that the report with this number was taken."""
+        with disk_errors(f"reports of {name}"):
+            self._write(self.attempt(name) / "taken.json", {"number": number})
+
     def append(self, name: str, file: str, data: bytes, limit: int) -> None:
         """Add to its reports or its log, which end at `limit` bytes."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with disk_errors(f"reports of {name}"):
             descriptor = os.open(self.attempt(name) / file, flags, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
                 room = limit - os.fstat(descriptor).st_size
                 write_all(descriptor, data[: max(0, room)])
             finally:
@@ -207,19 +229,24 @@ class Records:
         log = directory / _LOG_FILE
         if log.exists():
             log.replace(self.root / "logs" / f"{name}.log")
-        claim, ended = self.read_claim(name), self._read(directory / "end.json")
-        if claim is not None and ended is not None and ended["told"]:
-            self._replace(self.root / "told" / name, claim["token"].encode())
+        claim = self.read_claim(name)
+        if claim is not None and self.is_told(name):
+            self._replace(self.root / "told" / claim["token"], name.encode())
         shutil.rmtree(directory, ignore_errors=True)
         (self.root / "news" / name).unlink(missing_ok=True)
         (self.root / "offers" / name).unlink(missing_ok=True)
 
-    def was_told_by(self, name: str, token_digest: str) -> bool:
-        """Whether this token told the end of the attempt, which is released."""
+    def is_told(self, name: str) -> bool:
+        """Whether its worker stated its end, and nobody before it."""
+        ended = self._read(self.attempt(name) / "end.json")
+        return ended is not None and bool(ended["told"])
+
+    def told_with(self, token_digest: str) -> str | None:
+        """The released attempt whose end was told with this token."""
         try:
-            return (self.root / "told" / name).read_text(encoding="ascii") == token_digest
+            return (self.root / "told" / token_digest).read_text(encoding="ascii")
         except FileNotFoundError:
-            return False
+            return None
 
     def log(self, name: str) -> Path:
         """The file of its log, before and after its release."""

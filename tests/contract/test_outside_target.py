@@ -181,7 +181,7 @@ def test_an_ended_attempt_is_released_but_for_its_log(
     ended = target.observe(name, cursor="").exit
     assert ended is not None
     assert ended.cause is ExitCause.LOST
-    assert worker.was_told_by(name, "a")
+    assert worker.told_with("a") == name
 
 
 def test_what_it_does_not_do_is_refused(target: OutsideTarget) -> None:

@@ -139,6 +139,8 @@ def test_another_name_is_not_answered(client: TestClient, host: str) -> None:
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Origin": ""},
         {"Origin": "http://127.0.0.1:9999"},
         {"Sec-Fetch-Site": "cross-site"},
     ],

@@ -113,11 +113,67 @@ def test_a_client_gets_its_trial_back_and_its_old_token_opens_nothing(
         told = {"outcome": "complete", "metrics": {"score": 0.5}}
         assert about(client, again, "tell", told).json()["repeated"] is False
         assert about(client, again, "tell", told).json()["repeated"] is True
+        wait_until_complete(client, again["trial"])  # and its attempt is released
+        assert about(client, again, "tell", told).json()["repeated"] is True
         client.post(f"/api/v1/studies/{study}/cancel", params={"wait": 10})
         wait_for(client, study, "cancelled")
         assert about(client, other, "values", {}).status_code == 409
         ended = client.post(f"/api/v1/studies/{study}/ask", json={"client": "one"})
         assert ended.status_code == 409
+
+
+def wait_until_complete(client: TestClient, trial: str) -> None:
+    service = service_of(client)
+    left = Path(service.settings.home) / "outside" / "attempts"
+    for _ in range(400):
+        if not any(name.name.startswith(f"arl-{trial}.") for name in left.iterdir()):
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError(f"the attempts of {trial} are not released")
+
+
+def test_a_report_that_is_sent_again_counts_once(client: TestClient) -> None:
+    study = submit(client, reported())
+    with working(client):
+        handed = ask(client, study, "one")
+        for number, value in ((7, 0.5), (7, 0.5), (8, 0.25), (7, 0.5)):
+            values = [{"step": number, "metric": "loss", "value": value}]
+            body = {"number": number, "values": values}
+            assert about(client, handed, "values", body).status_code == 200
+        about(client, handed, "tell", {"outcome": "complete", "metrics": {"score": 0.5}})
+        wait_until_complete(client, handed["trial"])
+    found = client.get(f"/api/v1/trials/{handed['trial']}/values", params={"metric": "loss"})
+    assert found.json()["curves"][0]["values"] == [0.5, 0.25]
+
+
+def test_a_paused_study_hands_out_nothing_new(client: TestClient) -> None:
+    study = submit(client, reported())
+    with working(client):
+        handed = ask(client, study, "one")
+        client.post(f"/api/v1/studies/{study}/pause", params={"wait": 10})
+        assert ask(client, study, "one")["trial"] == handed["trial"]
+        other = client.post(f"/api/v1/studies/{study}/ask", json={"client": "two"})
+        assert other.status_code == 202
+
+
+@pytest.mark.parametrize("trial", ["%00", "a" * 300, "..", "none"])
+def test_a_trial_that_is_none_is_nobodys(client: TestClient, trial: str) -> None:
+    told = client.post(
+        f"/api/v1/trials/{trial}/tell",
+        json={"outcome": "complete"},
+        headers={"Trial-Token": "arlt_x"},
+    )
+    assert told.status_code in (404, 405, 409), told.text
+
+
+def test_an_end_that_came_too_late_is_not_called_repeated(client: TestClient) -> None:
+    study = submit(client, {**reported(), "resources": {"cpus": 0.1, "wall_time": "1s"}})
+    with working(client):
+        handed = ask(client, study, "one")
+        threading.Event().wait(1.2)
+        told = {"outcome": "complete", "metrics": {"score": 1.0}}
+        late = about(client, handed, "tell", told)
+        assert (late.status_code, late.json()["code"]) == (409, "stale_fence")
 
 
 def test_what_an_outside_worker_sends_is_scored_by_the_frozen_evaluator(

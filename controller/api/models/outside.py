@@ -79,6 +79,12 @@ class Report(BaseModel):
     model_config = _wanted(
         {"values": [{"step": 10, "metric": "loss", "value": 0.25}], "log": "epoch 1\n"}
     )
+    number: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**53,
+        description="Rising from report to report of a trial: one that is sent again counts once.",
+    )
     values: list[Value] = Field(default=[], max_length=10_000)
     log: str | None = Field(default=None, max_length=1_000_000)
 

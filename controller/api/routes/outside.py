@@ -76,7 +76,7 @@ def report(
     _: Submitter, outside: TheOutside, trial: str, trial_token: TrialToken, body: Report
 ) -> dict[str, Any]:
     """Report values, and that you live; the answer says whether to stop."""
-    return {"should_stop": outside.report(trial, trial_token, body.values, body.log)}
+    return {"should_stop": outside.report(trial, trial_token, body)}
 
 
 @router.get("/trials/{trial}/should-stop", response_model=Heard, responses=documented(404, 409))
@@ -84,7 +84,7 @@ def should_stop(
     _: Submitter, outside: TheOutside, trial: str, trial_token: TrialToken
 ) -> dict[str, Any]:
     """Whether the trial should save and end. Says that you live, too."""
-    return {"should_stop": outside.report(trial, trial_token, [], None)}
+    return {"should_stop": outside.report(trial, trial_token, Report())}
 
 
 @router.post("/trials/{trial}/tell", response_model=Accepted, responses=documented(404, 409, 507))

@@ -4156,6 +4156,11 @@ export interface components {
             /** Log */
             log?: string | null;
             /**
+             * Number
+             * @description Rising from report to report of a trial: one that is sent again counts once.
+             */
+            number?: number | null;
+            /**
              * Values
              * @default []
              */
@@ -6140,7 +6145,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/octet-stream": string;
             };
