@@ -130,7 +130,8 @@ def test_who_may_not_promote_leaves_it_to_somebody_who_may(
         study = document(promotion=promotion, budget={"trials": 3}, noise={})
         tree = send_tree(client, tmp_path / "sender" / "evaluator", headers=headers)
         study["evaluator"]["bundle"] = f"blob:{tree}"
-        answer = client.post("/api/v1/studies", json={"study": study}, headers=headers)
+        body = {"study": study, "new": True}
+        answer = client.post("/api/v1/studies", json=body, headers=headers)
         assert answer.status_code == status, answer.text
         if status == 422:
             assert [e["field"] for e in answer.json()["errors"]] == ["promotion.approval"]
