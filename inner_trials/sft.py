@@ -109,6 +109,8 @@ def build_trainer(job: Job) -> Any:
     # A packed row is several of ours, so only whether there is any can be said.
     if not settings.packing or len(trainer.train_dataset) == 0:
         unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
+    else:
+        unfit_rows.check_packed(trainer, max_length)
     return trainer
 
 

@@ -47,6 +47,27 @@ def check_left_out(
     reporting.report(0, {"data/rows_left_out": given - kept})
 
 
+IGNORED: Final = -100
+"""The label of a token that is not learned from."""
+
+
+def check_packed(trainer: Any, max_length: int) -> None:
+    """Rows that share sequences leave nothing out that could be counted; but all of them may have
+    been cut down to their prompts.
+
+    Raises:
+        DataError: no token of `train` is learned from.
+    """
+    packed = trainer.train_dataset
+    if "labels" not in packed.column_names:
+        return
+    if all(label == IGNORED for row in packed for label in row["labels"]):
+        raise data.DataError(
+            f"train: with packing and max_length {max_length} every row is cut before its answer,"
+            " and nothing is left to learn from; shorten the prompts or raise max_length"
+        )
+
+
 @contextmanager
 def naming(
     tokenizer: Any, *inputs: tuple[Sequence[Mapping[str, Any]], Path | None]

@@ -81,6 +81,11 @@ def test_rows_cut_to_nothing_are_refused_rather_than_trained_on(base: Path) -> N
         learned_text(base, "text", [SHORT, LONG], max_length=4)
 
 
+def test_packed_rows_of_which_no_answer_is_left_are_refused(base: Path) -> None:
+    with pytest.raises(data.DataError, match="cut before its answer"):
+        built(base, "text", [SHORT, LONG], max_steps=1, packing=True, max_length=4)
+
+
 def test_half_precision_without_a_gpu_is_refused_rather_than_run_into_nan(base: Path) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
