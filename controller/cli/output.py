@@ -1,11 +1,11 @@
 """Where the command line's words go: JSON, tables, and exit codes for errors."""
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from controller.documents.finite import flagged
 from ledger import errors as er
 from ledger.records import Json
 
@@ -22,9 +22,6 @@ INFRASTRUCTURE: Final = 5
 STUDY_FAILED: Final = 6
 BUG: Final = 70
 INTERRUPTED: Final = 130
-
-NON_FINITE: Final = "non_finite"
-"""Key of the flag beside nulls that stand for numbers JSON has no word for."""
 
 _CODES: Final[Mapping[type[er.ArlError], int]] = {
     er.NotFound: NOT_FOUND,
@@ -54,32 +51,9 @@ def exit_code(error: er.ArlError) -> int:
     return CHECK_FAILED
 
 
-def print_json(document: Json) -> None:
-    """One JSON object on standard output; non-finite numbers are null, flagged beside it."""
-    print(json.dumps(finite(document), indent=2))
-
-
-def finite(value: Json) -> Json:
-    """`value` with each non-finite number null; every object that held one, itself or in its
-    lists, says so under `non_finite`: `{"value": null, "non_finite": {"value": "nan"}}`."""
-    if isinstance(value, Mapping):
-        flags: dict[str, Json] = {}
-        found = {str(key): _finite(item, str(key), flags) for key, item in value.items()}
-        return {**found, NON_FINITE: flags} if flags else found
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [finite(item) for item in value]
-    return value
-
-
-def _finite(value: Json, path: str, flags: dict[str, Json]) -> Json:
-    if isinstance(value, float) and not math.isfinite(value):
-        flags[path] = str(value)
-        return None
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_finite(item, f"{path}[{i}]", flags) for i, item in enumerate(value)]
-    return finite(value)
+def print_json(document: Mapping[str, Json]) -> None:
+    """One JSON object on standard output; numbers that are not finite are null and listed."""
+    print(json.dumps(flagged(document), indent=2))
 
 
 def console() -> "Console":

@@ -179,18 +179,24 @@ def test_a_reader_that_leaves_is_no_error(arl: Arl) -> None:
     assert (len(done.stdout), done.stderr) == (10, b"")
 
 
-def test_json_has_null_and_a_flag_for_what_is_not_finite() -> None:
-    from controller.cli.output import finite
+def test_json_has_null_and_a_flag_for_what_is_not_finite(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from controller.cli.output import print_json
 
     inf = float("inf")
-    assert finite({"a": float("nan"), "b": [1.0, -inf], "c": {"d": inf}, "e": 2.5}) == {
+    print_json({"a": float("nan"), "b": [1.0, -inf], "c": {"d": inf}, "e": 2.5})
+    assert json.loads(capsys.readouterr().out) == {
         "a": None,
         "b": [1.0, None],
-        "c": {"d": None, "non_finite": {"d": "inf"}},
+        "c": {"d": None},
         "e": 2.5,
-        "non_finite": {"a": "nan", "b[1]": "-inf"},
+        "non_finite": [
+            {"path": "a", "value": "nan"},
+            {"path": "b/1", "value": "-inf"},
+            {"path": "c/d", "value": "inf"},
+        ],
     }
-    assert json.dumps(finite([float("nan")])) == "[null]"
 
 
 def test_parameters_are_read_as_in_a_study_file() -> None:

@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request
+from fastapi import Path, Request
 
 from controller.api.models.proposer import ModelCallListed, ModelCallOut, ProposerOut
 from controller.api.models.wire import Page
 from controller.api.problems import documented
 from controller.api.reading import (
     LARGEST_NUMBER,
+    Cursor,
     Limit,
     Reader,
     StudyName,
     TheService,
+    place_of,
     study_named,
 )
 from controller.api.routes.plots import plot_data_of
@@ -89,15 +91,13 @@ def list_calls(
     _: Reader,
     service: TheService,
     study: StudyName,
-    cursor: Annotated[
-        int | None, Query(ge=0, le=LARGEST_NUMBER, description="`next_cursor` of the page before")
-    ] = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
 ) -> dict[str, Any]:
     """Requests to language models, the newest first; without their words."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        calls = page_of_calls(session, found.id, before=cursor, limit=limit + 1)
+        calls = page_of_calls(session, found.id, before=place_of(cursor), limit=limit + 1)
     more = str(calls[limit - 1].number) if len(calls) > limit else None
     return {"items": [call_document(call) for call in calls[:limit]], "next_cursor": more}
 

@@ -9225,7 +9225,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description `next_cursor` of the page before */
-                cursor?: number | null;
+                cursor?: string | null;
                 /** @description Items of a page, at most */
                 limit?: number;
             };

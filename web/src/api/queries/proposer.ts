@@ -26,8 +26,8 @@ export const modelCallsQuery = (study: string) =>
           },
         }),
       ),
-    initialPageParam: null as number | null,
-    getNextPageParam: (page) => (page.next_cursor === null ? null : Number(page.next_cursor)),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
   });
 
 export const modelCallQuery = (study: string, number: number) =>
