@@ -1,6 +1,7 @@
 import { stateLook, type Tone } from "../format/states";
 import { words } from "../format/numbers";
 import css from "./Badge.module.css";
+import tones from "./tones.module.css";
 import { Icon } from "./Icon";
 import { cx } from "./cx";
 
@@ -15,7 +16,7 @@ interface StateBadgeProps {
 export function StateBadge({ state, reason, size = "small" }: StateBadgeProps) {
   const look = stateLook(state);
   return (
-    <span className={cx(css.badge, css[look.tone], size === "large" && css.large)}>
+    <span className={cx(css.badge, tones[look.tone], size === "large" && css.large)}>
       <span className={cx(css.icon, look.moves && css.moves)}>
         <Icon name={look.icon} size={size === "large" ? 14 : 12} />
       </span>
@@ -36,7 +37,7 @@ interface TagProps {
 /** A short word in a frame: a kind, a scope, a role. */
 export function Tag({ children, tone = "mute", title }: TagProps) {
   return (
-    <span className={cx(css.tag, css[tone])} title={title}>
+    <span className={cx(css.tag, tones[tone])} title={title}>
       {children}
     </span>
   );

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import type { Tone } from "../format/states";
 import { Icon, type IconName } from "./Icon";
 import css from "./Timeline.module.css";
+import tones from "./tones.module.css";
 import { cx } from "./cx";
 
 export interface TimelineItem {
@@ -25,7 +26,7 @@ export function Timeline({
     <ol className={css.list} aria-label={label}>
       {items.map((item) => (
         <li key={item.id} className={css.item}>
-          <span className={cx(css.mark, css[item.tone])}>
+          <span className={cx(css.mark, tones[item.tone])}>
             <Icon name={item.icon} size={12} />
           </span>
           <div className={css.body}>

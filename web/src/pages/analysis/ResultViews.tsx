@@ -31,6 +31,7 @@ import { Button } from "../../ui/Button";
 import { SelectField } from "../../ui/Field";
 import { Empty } from "../../ui/States";
 import css from "./Analysis.module.css";
+import { AxisFields } from "./AxisFields";
 import { NothingScored, PlotState } from "./PlotState";
 import { chosenName } from "./search";
 import type { ViewProps } from "./SpaceViews";
@@ -80,23 +81,9 @@ export function ParetoView({ study, names, search, change }: ViewProps) {
       </Empty>
     );
   }
-  const options = names.metrics.map((name) => ({ value: name, label: oneLine(name, 50) }));
   return (
     <>
-      <div className={css.controls}>
-        <SelectField
-          label="Across"
-          value={x}
-          options={options}
-          onChange={(next) => change({ x: next, y: next === y ? x : y })}
-        />
-        <SelectField
-          label="Up"
-          value={y}
-          options={options.filter((option) => option.value !== x)}
-          onChange={(next) => change({ x, y: next })}
-        />
-      </div>
+      <AxisFields names={names.metrics} x={x} y={y} onChange={change} />
       <ParetoOf study={study} x={x} y={y} />
     </>
   );

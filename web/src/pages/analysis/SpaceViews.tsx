@@ -22,10 +22,10 @@ import {
 import { outcomesLegend, sliceOption, sliceTable } from "../../charts/slice";
 import { formatCount, plural } from "../../format/numbers";
 import { oneLine } from "../../format/text";
-import { SelectField } from "../../ui/Field";
 import { Chips } from "../../ui/Layout";
 import { Empty } from "../../ui/States";
 import css from "./Analysis.module.css";
+import { AxisFields } from "./AxisFields";
 import { NothingScored, PlotState, sampledNote } from "./PlotState";
 import { chosenName, type AnalysisSearch, type StudyNames } from "./search";
 import { useOpenTrial } from "./useOpenTrial";
@@ -223,23 +223,9 @@ export function ContourView({ study, names, search, change }: ViewProps) {
       </Empty>
     );
   }
-  const options = names.params.map((name) => ({ value: name, label: oneLine(name, 50) }));
   return (
     <>
-      <div className={css.controls}>
-        <SelectField
-          label="Across"
-          value={x}
-          options={options}
-          onChange={(next) => change({ x: next, y: next === y ? x : y })}
-        />
-        <SelectField
-          label="Up"
-          value={y}
-          options={options.filter((option) => option.value !== x)}
-          onChange={(next) => change({ x, y: next })}
-        />
-      </div>
+      <AxisFields names={names.params} x={x} y={y} onChange={change} />
       <Contour study={study} x={x} y={y} />
     </>
   );

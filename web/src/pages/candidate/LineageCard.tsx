@@ -12,6 +12,7 @@ import { Icon } from "../../ui/Icon";
 import { Failure, Loading, Skeleton } from "../../ui/States";
 import { cx } from "../../ui/cx";
 import css from "./Lineage.module.css";
+import tones from "../../ui/tones.module.css";
 
 export function LineageCard({ candidate }: { readonly candidate: string }) {
   const found = useQuery(lineageQuery(candidate));
@@ -103,7 +104,7 @@ function Inside({ box }: { readonly box: Box }) {
         <span className={css.detail}>{visible(box.detail)}</span>
       </span>
       {look !== null && (
-        <span className={cx(css.state, css[look.tone])} title={look.word}>
+        <span className={cx(css.state, tones[look.tone])} title={look.word}>
           <Icon name={look.icon} size={12} />
           <span className="visually-hidden">{look.word}</span>
         </span>
