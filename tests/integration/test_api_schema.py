@@ -4,6 +4,7 @@ break it: every check of schemathesis, by cases of its own, at random, and in se
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def attack(server: Served, token: str, *options: str) -> str:
     (server.home.parent / "schemathesis.toml").write_text(CONFIG, encoding="utf-8")
     ran = subprocess.run(
         [
-            *("schemathesis", "--config-file", "schemathesis.toml", "run"),
+            str(Path(sys.executable).parent / "schemathesis"),
+            *("--config-file", "schemathesis.toml", "run"),
             f"{server.url}/api/v1/openapi.json",
             *("--header", f"Authorization: Bearer {token}"),
             *("--checks", "all", "--no-color", "--warnings", "off"),
