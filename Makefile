@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .PHONY: help setup web demo test test-all lint format bench gpu-check clean
 
 PY := .venv/bin/python
+# The dashboard is built while the system's packages install: the one computes, the other loads.
+READY := bash scripts/build_web.sh & web=$$!; bash scripts/services.sh; services=$$?; wait $$web && exit $$services
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -18,12 +20,12 @@ demo: setup  ## train, search, replay and promote a small model in ./demo (about
 	@bash scripts/build_web.sh || echo '==> No dashboard, then; everything else works without it'
 	@bash scripts/demo.sh
 
-test: web  ## everything CI runs, except what is marked slow
-	@bash scripts/services.sh
+test: setup  ## everything CI runs, except what is marked slow
+	@$(READY)
 	@$(PY) scripts/check.py
 
-test-all: web  ## the same with the full matrices (slow)
-	@bash scripts/services.sh
+test-all: setup  ## the same with the full matrices (slow)
+	@$(READY)
 	@$(PY) scripts/check.py --slow
 
 lint: setup  ## style, formatting, types and import contracts, no tests

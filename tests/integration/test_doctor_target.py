@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,12 @@ LOCAL_PROMISES_NOT = {
 PATIENCE_S = 200.0
 """For forty attempts in containers on a busy machine."""
 BUBBLEWRAP_PROMISES_NOT = {"gpus", "image"}
+FEW = ("exit code", "deadline", "labels", "environment")
+"""What a quick run tries of what takes half a minute where each attempt is dear."""
+CHOSEN = [
+    pytest.param(FEW, id="few"),
+    pytest.param(tuple(CHECKS), id="all", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture
@@ -51,6 +57,10 @@ def tried(arl: Arl, *arguments: str, **more: str) -> Done:
     with arl.start("doctor", "--target", *arguments, "--json", **more) as process:
         out, err = process.communicate(timeout=PATIENCE_S)
     return Done(process.returncode, out, err)
+
+
+def only(chosen: Sequence[str]) -> list[str]:
+    return [word for name in chosen for word in ("--only", name)]
 
 
 def failing(document: Any) -> list[str]:
@@ -85,8 +95,9 @@ def test_a_sandbox_keeps_everything_it_promises(arl: Arl) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.parametrize("chosen", CHOSEN)
 def test_a_container_keeps_everything_it_promises(
-    arl: Arl, monkeypatch: pytest.MonkeyPatch
+    arl: Arl, monkeypatch: pytest.MonkeyPatch, chosen: tuple[str, ...]
 ) -> None:
     with shared_engine() as engine:
         monkeypatch.setenv("DOCKER_HOST", engine.host)
@@ -94,7 +105,7 @@ def test_a_container_keeps_everything_it_promises(
         more = {"DOCKER_HOST": engine.host}
         others = {c["Id"] for c in engine.client().api.containers(all=True)}
         found = {c["name"]: c for c in arl.ok("doctor", "--json", **more).json()["checks"]}
-        done = tried(arl, "docker", **more)
+        done = tried(arl, "docker", *only(chosen), **more)
         named = ("--image", image, "--only", "image", "--only", "deadline")
         imaged = tried(arl, "docker", *named, **more)
         left = {c["Id"] for c in engine.client().api.containers(all=True)} - others
@@ -103,19 +114,24 @@ def test_a_container_keeps_everything_it_promises(
     assert (failing(document), done.code) == ([], 0)
     assert (failing(imaged.json()), imaged.code) == ([], 0)
     assert outcomes(imaged.json()) == dict.fromkeys(("image", "deadline", LAST), "holds")
+    assert list(outcomes(document)) == [*chosen, LAST]
     assert "not promised" not in outcomes(document).values()
     assert left == set()
     assert not arl.home.exists()
 
 
-def test_a_job_service_keeps_what_it_says(arl: Arl, tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_a_job_service_keeps_what_it_says(
+    arl: Arl, tmp_path: Path, chosen: tuple[str, ...]
+) -> None:
     with job_server(tmp_path / "service") as server:
         options = ("--url", server.url, "--secret", SECRET_NAME, "--python", sys.executable)
-        done = tried(arl, "http", *options, **{SECRET_NAME: SECRET})
+        done = tried(arl, "http", *options, *only(chosen), **{SECRET_NAME: SECRET})
     document = done.json()
     assert (failing(document), done.code) == ([], 0)
+    assert list(outcomes(document)) == [*chosen, LAST]
     no = {name for name, outcome in outcomes(document).items() if outcome == "not promised"}
-    assert no == LOCAL_PROMISES_NOT | {"clock"}
+    assert no == (LOCAL_PROMISES_NOT | {"clock"}) & set(chosen)
     assert SECRET not in done.out + done.err
 
 

@@ -1,10 +1,9 @@
 """Many processes and threads on one ledger: no error, one order, one winner."""
 
-import subprocess
-import sys
+import multiprocessing
 import threading
-import time
 from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -16,44 +15,37 @@ from ledger.errors import ArlError, BudgetExceeded, Conflict, StaleFence
 from ledger.records import Verdict
 from ledger.states import AttemptState
 from ledger.verify import verify_ledger
-from tests.ledger_builders import BUNDLE, claim, driven, submit
+from tests.ledger_builders import BUNDLE, Driven, claim, driven, submit
 
 PROCESSES = 32
-ROOT = Path(__file__).resolve().parents[2]
 
-WORKER = """
-import sys, time
-from ledger.database import open_ledger
-from tests.ledger_builders import Driven, claim, submit
-path, number, go = sys.argv[1], sys.argv[2], float(sys.argv[3])
-time.sleep(max(0.0, go - time.time()))
-ledger = open_ledger(path, create=True)
-study = f"s{number}"
-submit(ledger, study)
-driven = Driven(ledger, study, claim(ledger, study))
-for trial in range(3):
-    driven.whole_trial(trial, 1.0)
-ledger.close()
-"""
+
+def live_through(start: Barrier, path: str, study: str) -> None:
+    """One process: it makes or finds the ledger, submits a study and takes it through trials."""
+    start.wait(timeout=240)
+    ledger = open_ledger(path, create=True)
+    submit(ledger, study)
+    driven = Driven(ledger, study, claim(ledger, study))
+    for trial in range(3):
+        driven.whole_trial(trial, 1.0)
+    ledger.close()
 
 
 def test_32_processes_start_at_once_without_an_error(tmp_path: Path) -> None:
     """They even race to create the ledger (optuna#820, optuna#4994)."""
     path = tmp_path / "ledger.db"
-    go = time.time() + 5.0
-    argv = [sys.executable, "-c", WORKER, str(path)]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # so that they start together, not one by one
+    start = context.Barrier(PROCESSES)
     running = [
-        subprocess.Popen(
-            [*argv, str(number), str(go)], cwd=ROOT, stderr=subprocess.PIPE, text=True
-        )
+        context.Process(target=live_through, args=(start, str(path), f"s{number}"))
         for number in range(PROCESSES)
     ]
-    failed = []
     for process in running:
-        _, errors = process.communicate(timeout=240)
-        if process.returncode != 0:
-            failed.append(errors)
-    assert failed == []
+        process.start()
+    for process in running:
+        process.join(timeout=240)
+    assert [process.exitcode for process in running] == [0] * PROCESSES
     ledger = open_ledger(path, create=False)
     with ledger.read() as session:
         studies = reads.list_studies(session)
