@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeAlias
 
+from ledger.import_entries import ImportEntry
 from ledger.records import (
     ArtifactRole,
     AttemptKind,
@@ -427,6 +428,7 @@ Entry: TypeAlias = (
     | HoldoutUsed
     | FamilyMoved
     | CandidatePromoted
+    | ImportEntry
     | ServiceEntry
 )
 

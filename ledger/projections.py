@@ -32,6 +32,7 @@ from ledger.entries import (
     ValuesReported,
 )
 from ledger.errors import InvalidInput
+from ledger.import_entries import StudyImported, TrialImported
 from ledger.project_attempts import (
     project_artifact,
     project_ended_attempt,
@@ -40,6 +41,7 @@ from ledger.project_attempts import (
     project_start,
     project_values,
 )
+from ledger.project_imports import project_imported_study, project_imported_trial
 from ledger.project_model_calls import project_called, project_reserved, project_settled
 from ledger.project_network import project_requests
 from ledger.project_studies import (
@@ -95,6 +97,8 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     AttemptExited: project_exit,
     AttemptEnded: project_ended_attempt,
     ArtifactRecorded: project_artifact,
+    StudyImported: project_imported_study,
+    TrialImported: project_imported_trial,
 }
 
 

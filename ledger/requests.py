@@ -8,9 +8,10 @@ from sqlalchemy import insert, select, text
 
 from ledger.database import ReadSession, WriteSession
 from ledger.digests import canonical_json
-from ledger.errors import InvalidInput, NotFound
+from ledger.errors import Conflict, InvalidInput, NotFound
 from ledger.records import CommandVerb, Json
 from ledger.statements import Row, Statement, guarded_update
+from ledger.states import StudyState
 from ledger.tables import Base
 
 _TABLES: Final = Base.metadata.tables
@@ -46,10 +47,17 @@ def insert_command(
 
     Raises:
         NotFound: there is no such study.
+        Conflict: another tool ran it, and nothing drives it here.
     """
-    known = select(_STUDIES.c.id).where(_STUDIES.c.id == study_id)
-    if session.connection.execute(known).first() is None:
+    known = select(_STUDIES.c.state).where(_STUDIES.c.id == study_id)
+    state = session.connection.execute(known).scalar()
+    if state is None:
         raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
+    if state == StudyState.IMPORTED:
+        raise Conflict(
+            f"{verb}: study {study_id} was imported: it is another tool's history, which is never "
+            "run, compared or promoted; `arl import … --study-file FILE` begins a study of yours"
+        )
     result = session.connection.execute(
         insert(_COMMANDS)
         .values(

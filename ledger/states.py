@@ -17,6 +17,8 @@ class StudyState(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    IMPORTED = "imported"
+    """Another tool's history: read-only, never run, compared or promoted."""
 
 
 class TrialState(StrEnum):
@@ -76,7 +78,7 @@ S = TypeVar("S", StudyState, TrialState, AttemptState, CandidateState, FamilySta
 _STUDY_ENDS: Final = frozenset({StudyState.FAILED, StudyState.CANCELLED})
 
 STUDY_TRANSITIONS: Final[Mapping[StudyState, frozenset[StudyState]]] = {
-    StudyState.SUBMITTED: frozenset({StudyState.PREPARING}) | _STUDY_ENDS,
+    StudyState.SUBMITTED: frozenset({StudyState.PREPARING, StudyState.IMPORTED}) | _STUDY_ENDS,
     StudyState.PREPARING: frozenset({StudyState.RUNNING, StudyState.PAUSED}) | _STUDY_ENDS,
     StudyState.RUNNING: frozenset({StudyState.PAUSED, StudyState.DRAINING}) | _STUDY_ENDS,
     # A pause goes back to where it came from: a full disk may pause a study at any point.
@@ -130,7 +132,9 @@ FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
     FamilyState.AWAITING_APPROVAL: frozenset({FamilyState.PROMOTED, FamilyState.DECLINED}),
 }
 
-STUDY_TERMINAL: Final = frozenset({StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED})
+STUDY_TERMINAL: Final = frozenset(
+    {StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED, StudyState.IMPORTED}
+)
 TRIAL_TERMINAL: Final = frozenset(
     {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED}
 )
@@ -169,6 +173,8 @@ class Reason(StrEnum):
     PRUNED_THRESHOLD = "pruned_threshold"
     PRUNED_PATIENT = "pruned_patient"
     PRUNED_WILCOXON = "pruned_wilcoxon"
+    # another tool's word
+    IMPORTED = "imported"
     # the candidate's doing
     EXIT_NONZERO = "exit_nonzero"
     CRASHED = "crashed"
@@ -269,8 +275,9 @@ _FAULTS: Final[Mapping[Reason, FaultClass]] = {
 }
 
 
-FREE: Final = frozenset({Reason.INVALID_PLAN})
-"""Endings of a trial that was refused before anything ran: it is not taken from the budget."""
+FREE: Final = frozenset({Reason.INVALID_PLAN, Reason.IMPORTED})
+"""Endings that are not taken from the budget: the trial was refused before anything ran, or
+another tool ran it."""
 
 
 def fault_class(reason: Reason) -> FaultClass:

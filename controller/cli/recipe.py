@@ -15,7 +15,7 @@ from ledger.artifacts import ArtifactStore
 from ledger.database import ReadSession
 from ledger.errors import Conflict
 from ledger.records import ArtifactRole, Candidate, Evaluation, Json, Study
-from ledger.states import TrialState
+from ledger.states import StudyState, TrialState
 from targets import layout
 from targets.protocol import Program
 
@@ -50,6 +50,8 @@ def make_recipe(session: ReadSession, store: ArtifactStore, trial_id: str) -> Re
     """Raises Conflict when the trial left nothing that could be compared."""
     detail = reads.get_trial(session, trial_id)
     study = reads.get_study(session, detail.trial.study_id)
+    if study.state is StudyState.IMPORTED:
+        raise Conflict(f"study {study.id} was imported: the ledger has no program to repeat")
     spec = parse_study(study.spec)
     if not detail.evaluations:
         raise Conflict(

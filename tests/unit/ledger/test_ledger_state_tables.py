@@ -25,7 +25,7 @@ from ledger.states import (
 )
 
 STUDY = """
-submitted preparing | submitted failed | submitted cancelled
+submitted preparing | submitted imported | submitted failed | submitted cancelled
 preparing running | preparing paused | preparing failed | preparing cancelled
 running paused | running draining | running failed | running cancelled
 paused preparing | paused running | paused draining | paused replaying | paused failed
