@@ -25,6 +25,9 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb(
                 "plan", "planning", "check a study file and say what it would cost; runs nothing"
             ),
+            _verb(
+                "import", "importing", "take over another tool's study as history", "import_study"
+            ),
             _verb("schema", "planning", "print the JSON Schema of a study file"),
             _verb("doctor", "doctor", "say what works on this machine, and what to do"),
         ),

@@ -15,6 +15,12 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME_CHARS: Final = 100
 
 
+def is_parameter_name(name: str) -> bool:
+    """Whether a space may have a parameter of that name."""
+    fits = _IDENTIFIER.fullmatch(name) is not None and len(name) <= _NAME_CHARS
+    return fits and name.lower() != "seed"
+
+
 def _parameter_names(spec: StudySpec) -> Iterator[Problem]:
     for name in spec.space:
         if name.lower() == "seed":
@@ -23,7 +29,7 @@ def _parameter_names(spec: StudySpec) -> Iterator[Problem]:
                 "the seed is never searched: a lucky seed is not an improvement",
                 "remove it; every trial gets a seed of its own and winners must win on fresh ones",
             )
-        elif not _IDENTIFIER.fullmatch(name) or len(name) > _NAME_CHARS:
+        elif not is_parameter_name(name):
             yield Problem(
                 path("space", name),
                 "a parameter's name has letters, digits and _ only, and starts with no digit",
