@@ -4137,7 +4137,7 @@ export interface components {
          * @description Why a study, trial or attempt ended, or a decision went as it did. A closed list.
          * @enum {string}
          */
-        Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "declined_by_operator" | "study_ended";
+        Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "imported" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "declined_by_operator" | "study_ended";
         /**
          * Report
          * @description What happened since the last report; an empty one only says that the worker lives.
@@ -4677,7 +4677,7 @@ export interface components {
          * StudyState
          * @enum {string}
          */
-        StudyState: "submitted" | "preparing" | "running" | "paused" | "draining" | "replaying" | "completed" | "failed" | "cancelled";
+        StudyState: "submitted" | "preparing" | "running" | "paused" | "draining" | "replaying" | "completed" | "failed" | "cancelled" | "imported";
         /**
          * StudySubmittedOut
          * @description A study that was stored.

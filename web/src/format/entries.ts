@@ -34,6 +34,14 @@ const OUTCOMES: Readonly<Record<string, string>> = { keep: "kept", discard: "dis
 
 const TELLERS: Readonly<Record<string, Teller>> = {
   study_submitted: (p) => told("flask", "info", `Submitted by ${text(p.actor)}`),
+  study_imported: (p) =>
+    told(
+      "download",
+      "info",
+      `Imported ${plural(count(p.trials), "trial")} of ${text(p.name)} from ${text(p.source)}`,
+    ),
+  trial_imported: (p) =>
+    asState(p.state, `${text(p.trial_id)} imported, ${code(p.state)}, value ${number(p.value)}`),
   study_moved: (p) => asState(p.new, `Study is ${code(p.new)}${because(p.reason)}`),
   inputs_frozen: (p) =>
     told("lock", "info", `Inputs frozen: ${plural(Object.keys(p.inputs ?? {}).length, "tree")}`),

@@ -26,6 +26,7 @@ const LOOKS: Readonly<Record<string, Omit<StateLook, "word">>> = {
   draining: look("info", "drain", true),
   replaying: look("rare", "repeat", true),
   completed: look("good", "check"),
+  imported: look("mute", "download"),
   // trials and their outcomes
   proposed: look("mute", "clock"),
   running: look("info", "play", true),
@@ -63,7 +64,7 @@ export function stateLook(state: string): StateLook {
   return { ...(LOOKS[state] ?? look("mute", "dot")), word: words(state) };
 }
 
-const STUDY_ENDS: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);
+const STUDY_ENDS: ReadonlySet<string> = new Set(["completed", "failed", "cancelled", "imported"]);
 const TRIAL_ENDS: ReadonlySet<string> = new Set(["complete", "pruned", "failed", "cancelled"]);
 
 export const isStudyOver = (state: string): boolean => STUDY_ENDS.has(state);

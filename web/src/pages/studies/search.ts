@@ -2,7 +2,7 @@
 import type { StudyState } from "../../api/types";
 import { listOf, oneOf, textOf } from "../../app/search";
 
-export type StateGroup = "active" | "paused" | "completed" | "failed" | "cancelled";
+export type StateGroup = "active" | "paused" | "completed" | "failed" | "cancelled" | "imported";
 
 export const STATE_GROUPS: readonly { readonly value: StateGroup; readonly label: string }[] = [
   { value: "active", label: "Active" },
@@ -10,6 +10,7 @@ export const STATE_GROUPS: readonly { readonly value: StateGroup; readonly label
   { value: "completed", label: "Completed" },
   { value: "failed", label: "Failed" },
   { value: "cancelled", label: "Cancelled" },
+  { value: "imported", label: "Imported" },
 ];
 
 const ACTIVE: readonly StudyState[] = [
