@@ -1,8 +1,9 @@
-"""`arl export`: a study's trials for other tools."""
+"""`arl export`: a study's trials, or a candidate's model, for other tools."""
 
 import os
 import sys
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
 
@@ -17,26 +18,66 @@ from ledger.database import ReadSession
 from ledger.errors import DiskFull, InvalidInput
 from ledger.export import ExportFormat, export_trials
 
-StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="id, unique name, beginning of an id, or `last`")
+
+class Form(StrEnum):
+    """A file of trials, or what another tool opens."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+    OPTUNA = "optuna"
+    MLFLOW = "mlflow"
+    HUGGINGFACE = "huggingface"
+
+
+Subject = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="id, unique name, beginning of an id, or `last`; huggingface: a candidate's id, "
+        "STUDY/NUMBER, or a promoted model's NAME or NAME:NUMBER",
+    ),
 ]
-Form = Annotated[ExportFormat, typer.Option("--format", help="csv, json or parquet")]
+FormOption = Annotated[Form, typer.Option("--format", help="in what form")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="write here instead of standard output")
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="a file instead of standard output; optuna: a database URL or file; mlflow: a new "
+        "directory or a tracking URI; huggingface: a new directory",
+    ),
+]
+Name = Annotated[
+    str | None, typer.Option("--name", help="optuna, mlflow: what to call the study there")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="say in JSON what was written; needs -o")]
 
 
 def export(
-    study: StudyName,
-    form: Form = ExportFormat.CSV,
+    study: Subject,
+    form: FormOption = Form.CSV,
     output: Output = None,
+    name: Name = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write every trial of a study: parameters, scores by split, latest reported values.
+    """Write a study's trials (csv, json, parquet; optuna, mlflow), or a candidate's model as a
+    Hugging Face folder.
 
-    Numbers that are not finite are empty (or null) and named in the column `non_finite`.
+    In files numbers that are not finite are empty (or null) and named in the column `non_finite`.
     """
+    if form in (Form.OPTUNA, Form.MLFLOW, Form.HUGGINGFACE):
+        from controller.cli.exporting_elsewhere import export_elsewhere
+
+        return export_elsewhere(study, str(form), output, name, as_json=as_json)
+    if name is not None:
+        raise InvalidInput(f"--name: a {form} file has no name of a study; leave it out")
+    return _export_file(
+        study, ExportFormat(form), None if output is None else Path(output), as_json=as_json
+    )
+
+
+def _export_file(study: str, form: ExportFormat, output: Path | None, *, as_json: bool) -> int:
     if output is None and as_json:
         raise InvalidInput("--json: say where to with -o; the export itself goes to that file")
     if output is None and form is ExportFormat.PARQUET and sys.stdout.isatty():
