@@ -83,7 +83,7 @@ def opened_for_writing(
     """The storage, made where there is none, and its tables. A new SQLite file is not synced
     before it is whole. Raises InvalidInput."""
     try:
-        storage = optuna.storages.RDBStorage(url.render_as_string(hide_password=False))
+        storage = optuna.storages.RDBStorage(_template(url))
     except (SQLAlchemyError, StorageInternalError, ImportError, RuntimeError) as error:
         raise InvalidInput(f"optuna: {shown(url)} cannot be opened: {_short(error)}") from error
     try:
@@ -92,6 +92,11 @@ def opened_for_writing(
         raise InvalidInput(f"optuna: {shown(url)} cannot be written: {_short(error)}") from error
     finally:
         storage.engine.dispose()
+
+
+def _template(url: URL) -> str:
+    """Optuna takes braces in an address for fields to fill in."""
+    return url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
 
 
 def _read_only(url: URL) -> Engine:

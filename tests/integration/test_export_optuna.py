@@ -278,3 +278,13 @@ def test_what_came_back_is_the_same_to_an_import(sqlite_ledger: Ledger, tmp_path
     with sqlite_ledger.read() as session:
         values = [i.trial.value for i in reads.list_trials(session, done.study_id).items]
     assert values == [1.0, 2.0, None, None, None, None, None]
+
+
+def test_a_path_may_have_any_characters(sqlite_ledger: Ledger, tmp_path: Path) -> None:
+    ours(sqlite_ledger).whole_trial(0, 0.3)
+    path = tmp_path / "a {b} %20 ?#é.db"
+    assert exported(sqlite_ledger, path) == 1
+    with taken_from_optuna(str(path), progress=quiet) as taken:
+        assert taken.study.trials == 1
+    names = sorted(found.name for found in tmp_path.iterdir() if "ledger" not in found.name)
+    assert names == [path.name]
