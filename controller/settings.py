@@ -35,6 +35,11 @@ class Settings:
     models_allow_private: str | None = None
     """Which model endpoints may have private addresses, see outbound_addresses; None: all may,
     since who runs ARL here named them. `arl serve` lets none through unless it is said."""
+    notify_allow_private: str | None = None
+    """Which webhooks may have private addresses; None: all may, since who runs ARL here named
+    them. `arl serve` lets none through unless it is said."""
+    public_url: str | None = None
+    """Where people find this ARL's dashboard; webhooks are told a link to the study there."""
     http_trust_sandbox: str = ""
     """Which job services are believed that they sandbox attempts: 1 or a list of hosts."""
     egress_allow_ranges: str = ""
@@ -57,9 +62,9 @@ class Settings:
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
     ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
-    ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_HTTP_TRUST_SANDBOX,
-    ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES, ARL_API_SECRETS and
-    ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
+    ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_NOTIFY_ALLOW_PRIVATE, ARL_PUBLIC_URL,
+    ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES,
+    ARL_API_SECRETS and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
@@ -76,6 +81,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
         http_allow_private=env.get("ARL_HTTP_ALLOW_PRIVATE") or None,
         models_allow_private=env.get("ARL_MODELS_ALLOW_PRIVATE") or None,
+        notify_allow_private=env.get("ARL_NOTIFY_ALLOW_PRIVATE") or None,
+        public_url=_address(env, "ARL_PUBLIC_URL"),
         http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
         egress_allow_ranges=_ranges(env, "ARL_EGRESS_ALLOW_RANGES"),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
@@ -113,6 +120,13 @@ def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     if not value:
         raise InvalidInput(f"secret {name!r}: ARL's environment has no such variable")
     return value
+
+
+def _address(env: Mapping[str, str], name: str) -> str | None:
+    text = env.get(name, "").rstrip("/")
+    if text and re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*)?", text) is None:
+        raise InvalidInput(f"{name}: {text!r}: write one like https://arl.example.org")
+    return text or None
 
 
 def _ranges(env: Mapping[str, str], name: str) -> str:

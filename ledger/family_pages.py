@@ -1,15 +1,12 @@
 """Replay families of every study: what was, or waits to be, promoted."""
 
-import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, select, tuple_
 
 from ledger.database import ReadSession
-from ledger.digests import canonical_json
-from ledger.errors import InvalidInput, NotFound
+from ledger.errors import NotFound
 from ledger.records import Family, Incumbent, Trial
 from ledger.rows import (
     FAMILIES,
@@ -21,6 +18,7 @@ from ledger.rows import (
     trial_from,
 )
 from ledger.states import FamilyState
+from ledger.time_cursors import read_cursor, write_cursor
 
 MAX_PAGE = 500
 
@@ -62,31 +60,14 @@ def page_of_families(
         query = query.where(FAMILIES.c.study_id == study_id)
     order = (FAMILIES.c.created_at, FAMILIES.c.id)
     if cursor is not None:
-        query = query.where(tuple_(*order) < tuple_(*_read_cursor(cursor)))
+        query = query.where(tuple_(*order) < tuple_(*read_cursor(cursor)))
     query = query.order_by(*(column.desc() for column in order)).limit(limit + 1)
     rows = session.connection.execute(query).all()
     last = rows[limit - 1] if len(rows) > limit else None
     return FamilyPage(
         items=[family_from(row) for row in rows[:limit]],
-        next_cursor=None if last is None else _write_cursor(last.created_at, last.id),
+        next_cursor=None if last is None else write_cursor(last.created_at, last.id),
     )
-
-
-def _write_cursor(at: float, family_id: str) -> str:
-    return base64.urlsafe_b64encode(canonical_json([at, family_id]).encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[float, str]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        at, family_id = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        if type(at) is not float or type(family_id) is not str:
-            raise TypeError(at)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInput(
-            "cursor: it is none of this list's; leave it out to start again"
-        ) from error
-    return at, family_id
 
 
 def get_family(session: ReadSession, family_id: str) -> Family:

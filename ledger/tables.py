@@ -1,7 +1,5 @@
 """SQLAlchemy 2 typed tables; no queries. JSON is stored as the canonical text it was hashed as."""
 
-from typing import Final
-
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -10,32 +8,17 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
+from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index
+from ledger.table_base import DIGEST, ID, NAME, NAMING, SEQUENCE, Base
 
-NAMING: Final = {
-    "ix": "ix_%(column_0_N_label)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "ck_%(table_name)s_%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
-
-ID = String(96)
-NAME = String(32)
-DIGEST = String(64)
-# SQLite gives rowids only to INTEGER primary keys; PostgreSQL gets a 64-bit sequence.
-SEQUENCE = BigInteger().with_variant(Integer, "sqlite")
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData(naming_convention=NAMING)
+__all__ = ["NAMING", "Base", "CursorRow", "NotificationRow"]
 
 
 class LedgerRow(Base):

@@ -12,6 +12,14 @@ from ledger.database import WriteSession
 from ledger.digests import canonical_json, sha256_hex
 from ledger.entries import CandidatePromoted, Entry, HoldoutUsed, StudySubmitted
 from ledger.errors import BudgetExceeded, Conflict, InvalidInput, StaleFence
+from ledger.outbox import (
+    claim_notification,
+    open_cursor,
+    queue_notifications,
+    release_notification,
+    resend_notification,
+    settle_notification,
+)
 from ledger.project_service import project_service
 from ledger.projection import Projection
 from ledger.projections import project
@@ -42,14 +50,19 @@ __all__ = [
     "StoredAnswer",
     "append_service",
     "claim_idempotency_key",
+    "claim_notification",
     "find_idempotency_key",
     "claim_study",
     "create_study",
     "finish_idempotency_key",
     "insert_command",
+    "queue_notifications",
     "record",
     "release_lease",
+    "release_notification",
     "renew_lease",
+    "resend_notification",
+    "settle_notification",
 ]
 
 _INCUMBENTS: Final = Base.metadata.tables["incumbents"]
@@ -106,6 +119,7 @@ def create_study(
     head = append_entries(session, study_id, Head(0, GENESIS), [sealed], now)
     session.run(_INSERT_STUDY, [_study_row(study_id, sealed, spec_text, secret, head, now)])
     BudgetAccount.open(session, study_id, limits)
+    open_cursor(session, study_id, spec)
 
 
 def _check_name(session: WriteSession, name: str) -> None:

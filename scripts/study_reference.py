@@ -74,6 +74,7 @@ def section_names(schema: dict[str, Any]) -> dict[str, str]:
         "program.plan": "PlanSpec",
         "evaluator.metrics.NAME": "MetricSpec",
         "promotion.guard.NAME": "GuardSpec",
+        "notify[]": "NotifySpec",
     }
 
 

@@ -126,11 +126,12 @@ class Outbound:
         body_s: float | None = None,
         content: bytes = b"",
         headers: Mapping[str, str] | None = None,
+        head_only: bool = False,
     ) -> Answer:
         """The answer, whatever its status; a redirect is one like any other.
 
         `timeout_s` bounds all of it: resolving, connecting, sending, and the last byte; `body_s`
-        what comes after the head of the answer.
+        what comes after the head of the answer. With `head_only` nothing after it is read.
 
         Raises:
             Unanswered: there is no whole answer within `timeout_s` and `max_bytes`.
@@ -143,6 +144,8 @@ class Outbound:
             with self._client.stream(
                 method, url, content=content, headers=sent, timeout=timeout_s
             ) as answer:
+                if head_only:
+                    return Answer(answer.status_code, _names(answer), b"")
                 if body_s is not None:
                     until = min(until, time.monotonic() + body_s)
                     DEADLINE.set(until)
@@ -181,8 +184,11 @@ def _whole(answer: httpx.Response, max_bytes: int, until: float) -> Answer:
         if time.monotonic() > until:
             raise Unanswered(f"{where}: the answer came too slowly")
         pieces.append(piece)
-    headers = {name.lower(): value for name, value in answer.headers.items()}
-    return Answer(answer.status_code, headers, b"".join(pieces))
+    return Answer(answer.status_code, _names(answer), b"".join(pieces))
+
+
+def _names(answer: httpx.Response) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}
 
 
 def _shown(url: str) -> str:

@@ -16,6 +16,7 @@ from ledger.errors import InvalidInput
 from proposers.registry import find_proposer, parts
 from targets.outbound_addresses import (
     AddressPolicy,
+    AddressRefused,
     BoundedResolver,
     checked_addresses,
     parse_policy,
@@ -66,6 +67,10 @@ def _secrets(spec: StudySpec, settings: Settings) -> Iterator[Problem]:
     named = [("proposer.options", endpoint) for endpoint in _endpoints(spec)]
     if spec.target.secret is not None:
         named.append(("target", {"url": spec.target.url, "secret": spec.target.secret}))
+    named += [
+        (f"notify[{index}]", {"url": one.webhook, "secret": one.secret})
+        for index, one in enumerate(spec.notify)
+    ]
     for field, given in named:
         secret = given.get("secret")
         host = urlsplit(str(given.get("url", ""))).hostname or ""
@@ -128,13 +133,20 @@ def settled_remote(spec: StudySpec, settings: Settings) -> StudySpec:
 
 
 def check_addresses(spec: StudySpec, settings: Settings) -> None:
-    """Raises AddressRefused for a service or model endpoint with an address that the operator
-    lets nobody name. Each connection is checked again when it is made: names may change."""
+    """Raises AddressRefused for a service, model endpoint or webhook with an address that the
+    operator lets nobody name. Each connection is checked again when it is made: names may
+    change."""
     models = parse_policy(settings.models_allow_private or "", variable="ARL_MODELS_ALLOW_PRIVATE")
     for endpoint in _endpoints(spec):
         _check_address(str(endpoint.get("url", "")), models)
     if spec.target.url is not None:
         _check_address(spec.target.url, parse_policy(settings.http_allow_private or ""))
+    told = parse_policy(settings.notify_allow_private or "", variable="ARL_NOTIFY_ALLOW_PRIVATE")
+    for index, one in enumerate(spec.notify):
+        try:
+            _check_address(one.webhook, told, tls=True)
+        except AddressRefused as error:
+            raise AddressRefused(f"notify[{index}].webhook: {error}") from None
 
 
 def _endpoints(spec: StudySpec) -> Iterator[Mapping[str, object]]:
@@ -146,7 +158,8 @@ def _endpoints(spec: StudySpec) -> Iterator[Mapping[str, object]]:
                 yield endpoint
 
 
-def _check_address(url: str, policy: AddressPolicy) -> None:
+def _check_address(url: str, policy: AddressPolicy, *, tls: bool = False) -> None:
+    """With `tls` an address without it is refused, too, where the operator does not list it."""
     split = urlsplit(url)
     port = split.port or (443 if split.scheme == "https" else 80)
 
@@ -154,6 +167,12 @@ def _check_address(url: str, policy: AddressPolicy) -> None:
         return BoundedResolver(resolve_by_system).resolve(host, port, RESOLVE_S)
 
     try:
-        checked_addresses(split.hostname or "", port, policy, resolve)
+        found = checked_addresses(split.hostname or "", port, policy, resolve)
     except OSError:
         return  # no address, no connection: the study will wait for it and say so
+    for address in found if tls and split.scheme == "http" else ():
+        if not policy.is_trusted(split.hostname or "", address):
+            raise AddressRefused(
+                f"host {split.hostname!r}: write https://, since http:// is only for hosts that "
+                f"the operator allows ({policy.variable})"
+            )

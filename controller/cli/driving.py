@@ -54,6 +54,8 @@ def listen_to_the_worker(level: int = logging.WARNING) -> None:
     handler = _StandardError()
     handler.setFormatter(_OneLine())
     logging.basicConfig(level=level, handlers=[handler])
+    # Its line for each request names the whole address, which may be a key of its own.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Interrupt:

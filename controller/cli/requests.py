@@ -13,6 +13,7 @@ from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.leases import describe_holder
 from controller.worker.loop import Callbacks, Worker
+from controller.worker.notifier import LAST_S
 from ledger import reads, summaries
 from ledger.errors import Conflict
 from ledger.records import CommandVerb, Json, Study
@@ -133,7 +134,7 @@ def _take_turn(service: Service, study_id: str, is_done: "_Answered | _AtRest") 
         nonlocal done
         if not done and is_done(driver):
             done = True
-            worker.stop()
+            worker.stop(last_s=LAST_S)
 
     worker = Worker(service, Callbacks(on_tick=on_tick))
     with Interrupt(worker).installed() as interrupt:

@@ -21,7 +21,7 @@ from ledger import tokens
 from ledger.database import open_ledger
 from ledger.errors import InvalidInput
 
-STRICT = ("ARL_HTTP_ALLOW_PRIVATE", "ARL_MODELS_ALLOW_PRIVATE")
+STRICT = ("ARL_HTTP_ALLOW_PRIVATE", "ARL_MODELS_ALLOW_PRIVATE", "ARL_NOTIFY_ALLOW_PRIVATE")
 """What others send names no private address unless the operator said so; the worker that is
 started beside the server inherits it."""
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]

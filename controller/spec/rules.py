@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from controller.spec.errors import Problem, path, shown
+from controller.spec.notify import webhook_problems
 from controller.spec.program_rules import PROGRAM_RULES
 from controller.spec.pruning import pruning_problems
 from controller.spec.space import search_space
@@ -287,4 +288,5 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("objective", "evaluator", "promotion"), _guards),
     (("evaluator", "promotion"), _promotion),
     (("noise", "promotion"), _baselines),
+    (("notify",), lambda spec: webhook_problems(spec.notify)),
 )

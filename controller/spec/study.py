@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from controller.spec.notify import NotifySpec
 from controller.spec.plan_section import PlanSpec
 from controller.spec.pruning import PruningSpec
 from controller.spec.quantities import Count, Seconds
@@ -29,6 +30,7 @@ __all__ = [
     "IntSpec",
     "MetricSpec",
     "NoiseSpec",
+    "NotifySpec",
     "ObjectiveSpec",
     "ParameterSpec",
     "PlanSpec",
@@ -267,6 +269,8 @@ class StudySpec(Strict):
     retries: RetriesSpec = RetriesSpec()
     promotion: PromotionSpec | None = None
     """Without it the study searches and promotes nothing."""
+    notify: tuple[NotifySpec, ...] = ()
+    """Webhooks that are told of what happens; each a section."""
 
     def baselines(self) -> int:
         """How many baseline trials the study starts with."""

@@ -38,6 +38,7 @@ _SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
     ("retries",): s.RetriesSpec,
     ("promotion",): s.PromotionSpec,
     ("promotion", "guard", "*"): s.GuardSpec,
+    ("notify", "*"): s.NotifySpec,
 }
 
 _OWN_NAMES: Final = (
@@ -46,13 +47,13 @@ _OWN_NAMES: Final = (
     ["promotion", "guard"],
     ["objectives"],
     ["constraints"],
+    ["notify"],
 )
 """Sections whose keys (or places) are the user's own."""
 
 LATER_KEYS: Final = frozenset(
     {
         ("convert",),
-        ("notify",),
         ("retention",),
     }
 )

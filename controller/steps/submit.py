@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from controller.decisions.message_signing import signing_key
 from controller.decisions.pricing import check_price
 from controller.decisions.slots import Request, ResourcePool, never_fits
 from controller.places import check_patches, settle_targets
+from controller.settings import read_secret
 from controller.spec.files import check_files, resolve
 from controller.spec.loading import resolved
 from controller.spec.plan_section import whole_plan
@@ -65,6 +67,7 @@ def submit_study(
     """
     check_files(spec, base)
     check_price(spec)
+    _check_secrets(spec)
     spec, why = settle_targets(spec, service.settings)
     _check_size(service, spec)
     spec = _pinned(service, spec)
@@ -87,6 +90,17 @@ def submit_study(
         if within is not None:
             within(session, made)
     return made
+
+
+def _check_secrets(spec: StudySpec) -> None:
+    """A webhook whose secret is not there would be told nothing, which nobody would notice."""
+    for index, one in enumerate(spec.notify):
+        if one.secret is None:
+            continue
+        try:
+            signing_key(read_secret(one.secret), one.secret)
+        except InvalidInput as error:
+            raise InvalidInput(f"notify[{index}].secret: {error}") from None
 
 
 def _submission(study_id: str, spec: StudySpec, bundle: str, why: str) -> Submission:

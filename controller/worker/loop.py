@@ -12,6 +12,7 @@ from controller.steps.context import Capacity
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.leases import owner_name, try_claim
+from controller.worker.notifier import LAST_S, Notifier
 from controller.worker.recovery import Recovery, reap_ended, recover
 from controller.worker.waiting import wait_for_any
 from ledger import reads, writes
@@ -53,6 +54,8 @@ class Worker:
         )
         self._drivers: dict[str, StudyDriver] = {}
         self._stopping = False
+        self._last_s = 0.0
+        """How long `run` may wait at its end for what webhooks are being told."""
         self._claim_at = 0.0
         self._renew_at = 0.0
         self._broken_until: dict[str, float] = {}
@@ -62,9 +65,12 @@ class Worker:
     def drivers(self) -> dict[str, StudyDriver]:
         return self._drivers
 
-    def stop(self) -> None:
-        """Make `run` return soon; callable from a signal handler. Attempts go on running."""
-        self._stopping = True
+    def stop(self, *, last_s: float = 0.0) -> None:
+        """Make `run` return soon; callable from a signal handler. Attempts go on running.
+
+        `last_s`: how long webhooks may be told, before it does, of what has happened.
+        """
+        self._stopping, self._last_s = True, last_s
         self._service.interrupt()
 
     def run(self, only: Sequence[str] | None = None) -> None:
@@ -73,12 +79,16 @@ class Worker:
         With `only=None` it serves whatever becomes claimable, for ever.
         """
         reap_ended(self._service)
+        notifier = Notifier(self._service, self._owner)
+        notifier.start(only_if_needed=only is not None)
         try:
             while not self._stopping:
                 if not self._turn(only):
+                    self._last_s = LAST_S
                     return
         finally:
             self._let_go()
+            notifier.end(self._last_s)
 
     def _turn(self, only: Sequence[str] | None) -> bool:
         """One round over all studies; False when there is nothing left to do."""

@@ -226,7 +226,7 @@ def test_a_problem_has_its_parts_for_a_program_to_read() -> None:
     assert refused.value.code == "invalid_input"
 
 
-@pytest.mark.parametrize("key", ["convert", "retention", "notify"])
+@pytest.mark.parametrize("key", ["convert", "retention"])
 def test_a_key_of_a_later_version_says_so(key: str) -> None:
     found = problems(changed(COMMAND, **{key: []}))
     assert found == [f"{key}: []: it is not available in this version; remove it"]
