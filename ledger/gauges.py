@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Table, func, select
 
 from ledger.database import ReadSession
+from ledger.notifications import count_notifications
 from ledger.rows import ATTEMPTS, COMMANDS, FAMILIES, STUDIES, TRIALS
 from ledger.states import (
     ATTEMPT_TERMINAL,
@@ -30,6 +31,8 @@ class Gauges:
     pending: int
     awaiting: int
     """Promotions that await approval."""
+    notifications: dict[str, int]
+    """That webhooks did not take: waiting and dead."""
 
 
 def read_gauges(session: ReadSession) -> Gauges:
@@ -54,6 +57,7 @@ def read_gauges(session: ReadSession) -> Gauges:
         leases=_count(session, STUDIES, STUDIES.c.lease_expires_at > session.now()),
         pending=_count(session, COMMANDS, COMMANDS.c.state == "pending"),
         awaiting=_count(session, FAMILIES, FAMILIES.c.state == FamilyState.AWAITING_APPROVAL),
+        notifications=count_notifications(session),
     )
 
 

@@ -107,16 +107,23 @@ def release_notification(session: WriteSession, notification_id: str, owner: str
 
 def resend_notification(session: WriteSession, notification_id: str) -> None:
     """Try it again as if for the first time, behind what waits for the same webhook; one that
-    still waits keeps its place and waits no longer. Raises NotFound."""
-    query = select(_SENT.c.state).where(_SENT.c.id == notification_id)
-    state = session.connection.execute(query).scalar_one_or_none()
-    if state is None:
+    still waits keeps its place, and it and those before it wait no longer. Raises NotFound."""
+    query = select(_SENT).where(_SENT.c.id == notification_id)
+    found = session.connection.execute(query).first()
+    if found is None:
         raise NotFound(f"no notification has the id {notification_id}")
-    now = session.now()
-    values = {"state": str(NotificationState.WAITING), "tries": 0, "next_at": now, "done_at": None}
-    if state != NotificationState.WAITING:
-        values |= {"queued_at": now, "lease_owner": None, "lease_expires_at": None}
-    session.connection.execute(update(_SENT).where(_SENT.c.id == notification_id).values(values))
+    now, waits = session.now(), str(NotificationState.WAITING)
+    again = {"state": waits, "tries": 0, "next_at": now, "done_at": None}
+    if found.state != waits:
+        again |= {"queued_at": now, "lease_owner": None, "lease_expires_at": None}
+    change = update(_SENT).where(_SENT.c.id == notification_id)
+    session.connection.execute(change.values(again))
+    session.connection.execute(
+        update(_SENT)
+        .where(_SENT.c.study_id == found.study_id, _SENT.c.webhook == found.webhook)
+        .where(_SENT.c.state == waits, _SENT.c.next_at > now)
+        .values(next_at=now)
+    )
 
 
 def _row(new: NewNotification, now: float) -> dict[str, object]:

@@ -67,6 +67,8 @@ class _LedgerCollector(Collector):
         yield _labelled("arl_attempts", "Unfinished attempts by target.", "target", found.attempts)
         yield _plain("arl_leases", "Studies that a worker drives.", found.leases)
         yield _plain("arl_commands_pending", "Requests no worker answered yet.", found.pending)
+        told = "Notifications that webhooks did not take, by state."
+        yield _labelled("arl_notifications", told, "state", found.notifications)
         yield _plain("arl_promotions_awaiting", "Promotions that await approval.", found.awaiting)
         home = Path(self._service.settings.home)
         yield _plain("arl_disk_free_bytes", "Free below ARL_HOME.", shutil.disk_usage(home).free)

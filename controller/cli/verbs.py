@@ -49,6 +49,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb("show", "looking", "show a study, a trial or a candidate"),
             _verb("logs", "logs", "print what a trial's program said"),
             _verb("lineage", "looking", "show where a candidate came from, and what became of it"),
+            _verb("notifications", "notifications", "list what webhooks were told; send it again"),
             _verb("export", "exporting", "write a study's trials as csv, json or parquet"),
         ),
     ),
@@ -79,8 +80,8 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
 VERBS: Final[dict[str, Verb]] = {verb.name: verb for _, verbs in GROUPS for verb in verbs}
 
 ON_SERVER: Final = frozenset(
-    "submit run resume studies show logs lineage export pause stop cancel extend trial replay "
-    "promote decline token".split()
+    "submit run resume studies show logs lineage notifications export pause stop cancel extend "
+    "trial replay promote decline token".split()
 )
 """Verbs that work on a server, too."""
 SERVER_OPTIONS: Final = {"--server": "ARL_SERVER", "--token": "ARL_TOKEN"}

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from controller.api.models.candidates import CandidateOut, LineageOut
 from controller.api.models.commands import Command, StudySubmittedOut
 from controller.api.models.events import EventOut
+from controller.api.models.notifications import NotificationOut
 from controller.api.models.outside import Handed
 from controller.api.models.promotions import PromotionDetail, PromotionOut
 from controller.api.models.studies import StudyListed, StudyOut
@@ -186,6 +187,15 @@ class Client:
 
     def decline(self, promotion: str, *, wait_s: float = LONGEST_WAIT_S) -> Command:
         return self._ask(f"/promotions/{promotion}/decline", None, wait_s)
+
+    def notifications(self, **filters: Any) -> Iterator[NotificationOut]:
+        """What webhooks were told, the newest first; filters are `study` and `state`."""
+        return self._pages("/notifications", filters, NotificationOut)
+
+    def resend(self, notification: str) -> NotificationOut:
+        """Have a worker send it again."""
+        answer = self.connection.post(f"/notifications/{notification}/resend", None)
+        return NotificationOut.model_validate(answer.json())
 
     # --- outside workers -------------------------------------------------------------------------
 
