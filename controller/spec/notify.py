@@ -1,15 +1,18 @@
 """The `notify` section of a study file: which webhooks are told of what."""
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from controller.spec.errors import Problem, shown
 from controller.spec.strict import Strict
+from ledger.errors import InvalidInput
+from ledger.records import Json
 
 MOST_WEBHOOKS: Final = 10
 LONGEST_URL: Final = 2000
@@ -63,6 +66,20 @@ class NotifySpec(Strict):
     what is sent is not signed."""
 
 
+_SECTION: Final = TypeAdapter(tuple[NotifySpec, ...])
+
+
+def read_notify(document: Mapping[str, Json]) -> tuple[NotifySpec, ...]:
+    """The section of a study file that was accepted, whatever else of it this ARL can read.
+    Raises InvalidInput for one that another ARL wrote."""
+    try:
+        return _SECTION.validate_json(json.dumps(document.get("notify") or []))
+    except ValidationError as error:
+        raise InvalidInput(
+            f"notify: this ARL cannot read it: {error.error_count()} faults"
+        ) from None
+
+
 def webhook_problems(notify: Sequence[NotifySpec]) -> Iterator[Problem]:
     """What is wrong with the section beyond what its fields say by themselves."""
     if len(notify) > MOST_WEBHOOKS:
@@ -105,7 +122,7 @@ def _events(field: str, events: Sequence[Event]) -> Iterator[Problem]:
 def _address(field: str, url: str) -> Iterator[Problem]:
     rule, remedy = _fault(url)
     if rule:
-        hides = "@" in url.partition("://")[2].partition("/")[0] or "?" in url
+        hides = re.search(r"[?#]|//[^/]*@", url)  # a key may: it is not repeated
         yield Problem(field, rule, remedy, "" if hides else shown(url))
 
 

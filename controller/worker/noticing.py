@@ -7,8 +7,7 @@ from typing import Final
 from controller.decisions.notifying import event_of, is_told_already, kinds_of
 from controller.documents.notifications import message_text
 from controller.settings import Settings
-from controller.spec.loading import parse_study
-from controller.spec.notify import NotifySpec
+from controller.spec.notify import NotifySpec, read_notify
 from ledger import reads, writes
 from ledger.database import Ledger, ReadSession
 from ledger.entry_pages import page_of_entries
@@ -77,7 +76,7 @@ class Noticing:
 
     def _webhooks_of(self, study: Study) -> tuple[NotifySpec, ...]:
         if study.id not in self._webhooks:
-            self._webhooks[study.id] = parse_study(study.spec).notify
+            self._webhooks[study.id] = read_notify(study.spec)
         return self._webhooks[study.id]
 
     def _made(

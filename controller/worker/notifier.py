@@ -24,6 +24,7 @@ log = logging.getLogger("arl.worker")
 
 LOOK_EVERY_S: Final = 0.5
 """How soon an entry is noticed; a look costs nothing while nothing was committed."""
+SHORTEST_S: Final = 0.02
 LONGEST_SLEEP_S: Final = 3600.0
 TROUBLE_S: Final = 2.0
 SENDERS: Final = 4
@@ -99,8 +100,11 @@ class Notifier:
             if error is not None:
                 self._look_again = True
                 log.warning("webhooks wait: %s: %s", type(error).__name__, error)
-            self._wake.wait(TROUBLE_S if error is not None else LOOK_EVERY_S)
+            self._wake.wait(TROUBLE_S if error is not None else self._pause_s())
             self._wake.clear()
+
+    def _pause_s(self) -> float:
+        return min(max(self._due_at - time.monotonic(), SHORTEST_S), LOOK_EVERY_S)
 
     def _turn(self) -> None:
         """Notice what is new, and begin to send what is due."""
