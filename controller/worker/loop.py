@@ -54,6 +54,7 @@ class Worker:
         )
         self._drivers: dict[str, StudyDriver] = {}
         self._stopping = False
+        self._notifier: Notifier | None = None
         self._last_s = 0.0
         """How long `run` may wait at its end for what webhooks are being told."""
         self._claim_at = 0.0
@@ -71,6 +72,8 @@ class Worker:
         `last_s`: how long webhooks may be told, before it does, of what has happened.
         """
         self._stopping, self._last_s = True, last_s
+        if self._notifier is not None and not last_s:
+            self._notifier.hurry()
         self._service.interrupt()
 
     def run(self, only: Sequence[str] | None = None) -> None:
@@ -79,7 +82,7 @@ class Worker:
         With `only=None` it serves whatever becomes claimable, for ever.
         """
         reap_ended(self._service)
-        notifier = Notifier(self._service, self._owner)
+        self._notifier = notifier = Notifier(self._service, self._owner)
         notifier.start(only_if_needed=only is not None)
         try:
             while not self._stopping:

@@ -27,6 +27,7 @@ LOOK_EVERY_S: Final = 0.5
 SHORTEST_S: Final = 0.02
 LONGEST_SLEEP_S: Final = 3600.0
 TROUBLE_S: Final = 2.0
+HURRY_S: Final = 0.1
 SENDERS: Final = 4
 LEASE_S: Final = 2 * SEND_S + 40.0
 """Longer than a try can take: who holds one that is over has ended, or is stuck."""
@@ -55,6 +56,7 @@ class Notifier:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._draining = False
+        self._hurried = False
         self._idle = threading.Event()
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="arl-webhook")
         self._turns = ThreadPoolExecutor(1, thread_name_prefix="arl-notify")
@@ -72,15 +74,22 @@ class Notifier:
         except ArlError:
             return True  # nobody knows before the ledger answers
 
+    def hurry(self) -> None:
+        """Let `end` wait no longer; callable from a signal handler."""
+        self._hurried = True
+
     def end(self, within_s: float) -> None:
         """Let go. With time left, first give everything that is due its try; nothing that has to
         be tried again is waited for."""
         if not self._thread.is_alive():
             return
+        until = time.monotonic() + within_s
         if within_s > 0:
             self._draining = True
             self._wake.set()
-            self._idle.wait(within_s)
+        while not self._hurried and not self._idle.wait(min(HURRY_S, until - time.monotonic())):
+            if time.monotonic() >= until:
+                break
         self._ending.set()
         self._wake.set()
         self._webhooks.abort()
@@ -90,7 +99,7 @@ class Notifier:
         self._webhooks.close()
         if self._watch is not None:
             self._watch.close()
-        if within_s > 0:
+        if within_s > 0 and not self._hurried:
             self._tell_what_is_left()
 
     def _run(self) -> None:

@@ -311,6 +311,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Notifications
+         * @description What webhooks were and are to be told, the newest first.
+         */
+        get: operations["list_notifications_api_v1_notifications_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/{notification}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Notification
+         * @description One, as it stands.
+         */
+        get: operations["show_notification_api_v1_notifications__notification__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notifications/{notification}/resend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resend
+         * @description Send it again, under the id that its receiver knows; a worker does.
+         */
+        post: operations["resend_api_v1_notifications__notification__resend_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/plans/rollout-gpus": {
         parameters: {
             query?: never;
@@ -638,6 +698,26 @@ export interface paths {
          * @description What a language model was told, and what it answered.
          */
         get: operations["show_call_api_v1_studies__study__model_calls__number__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studies/{study}/notifications/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Of Notifications
+         * @description How many of a study's wait, and how many were given up.
+         */
+        get: operations["count_of_notifications_api_v1_studies__study__notifications_counts_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2429,6 +2509,12 @@ export interface components {
             value: number | null;
         };
         /**
+         * Event
+         * @description What a webhook may be told of.
+         * @enum {string}
+         */
+        Event: "study_completed" | "study_failed" | "study_cancelled" | "study_paused" | "proposer_waits" | "budget_exhausted" | "promotion_awaiting" | "promotion_refused" | "candidate_promoted" | "candidate_kept" | "trial_failed";
+        /**
          * EventOut
          * @description One thing that happened in a study.
          * @example {
@@ -3437,6 +3523,93 @@ export interface components {
          */
         Nothing: Record<string, never>;
         /**
+         * NotificationCounts
+         * @description Those of a study that are not delivered.
+         * @example {
+         *       "dead": 0,
+         *       "waiting": 1
+         *     }
+         */
+        NotificationCounts: {
+            /** Dead */
+            dead: number;
+            /** Waiting */
+            waiting: number;
+        };
+        /**
+         * NotificationOut
+         * @description One event for one webhook, and how it stands.
+         * @example {
+         *       "created_at": "2026-05-04T09:30:00.000+00:00",
+         *       "detail": "",
+         *       "done_at": "2026-05-04T09:30:00.000+00:00",
+         *       "event": "study_completed",
+         *       "message": "s1a2b3c4d5-72",
+         *       "notification": "s1a2b3c4d5-72-890c61fa",
+         *       "seq": 72,
+         *       "signed_with": "ARL_SECRET_HOOKS",
+         *       "state": "delivered",
+         *       "status": 204,
+         *       "study": "s1a2b3c4d5",
+         *       "tried_at": "2026-05-04T09:30:00.000+00:00",
+         *       "tries": 1,
+         *       "webhook": "https://example.org/hooks/arl"
+         *     }
+         */
+        NotificationOut: {
+            /** Created At */
+            created_at: string;
+            /**
+             * Detail
+             * @description Why the last try failed.
+             */
+            detail: string;
+            /** Done At */
+            done_at: string | null;
+            event: components["schemas"]["Event"];
+            /**
+             * Message
+             * @description `webhook-id`: the same however often it is sent.
+             */
+            message: string;
+            /**
+             * Next At
+             * @description When it is tried next; null once it is not.
+             */
+            next_at: string | null;
+            /** Notification */
+            notification: string;
+            /**
+             * Seq
+             * @description Of the entry that it is made of.
+             */
+            seq: number;
+            /**
+             * Signed With
+             * @description The name of the operator's secret.
+             */
+            signed_with: string | null;
+            state: components["schemas"]["NotificationState"];
+            /**
+             * Status
+             * @description Of the last answer; null where none came.
+             */
+            status: number | null;
+            /** Study */
+            study: string;
+            /** Tried At */
+            tried_at: string | null;
+            /** Tries */
+            tries: number;
+            /** Webhook */
+            webhook: string;
+        };
+        /**
+         * NotificationState
+         * @enum {string}
+         */
+        NotificationState: "waiting" | "delivered" | "dead";
+        /**
          * ObjectiveAxis
          * @description One objective of a Pareto plot.
          * @example {
@@ -3486,6 +3659,16 @@ export interface components {
         Page_ModelCallListed_: {
             /** Items */
             items: components["schemas"]["ModelCallListed"][];
+            /**
+             * Next Cursor
+             * @description Give it back as `cursor`; null on the last page.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[NotificationOut] */
+        Page_NotificationOut_: {
+            /** Items */
+            items: components["schemas"]["NotificationOut"][];
             /**
              * Next Cursor
              * @description Give it back as `cursor`; null on the last page.
@@ -7319,6 +7502,340 @@ export interface operations {
             };
         };
     };
+    list_notifications_api_v1_notifications_get: {
+        parameters: {
+            query?: {
+                /** @description Only this study's */
+                study?: string | null;
+                /** @description Only these states */
+                state?: components["schemas"]["NotificationState"][] | null;
+                /** @description `next_cursor` of the page before */
+                cursor?: string | null;
+                /** @description Items of a page, at most */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_NotificationOut_"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_notification_api_v1_notifications__notification__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A notification's id */
+                notification: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resend_api_v1_notifications__notification__resend_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                /** @description A notification's id */
+                notification: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     size_rollouts_api_v1_plans_rollout_gpus_post: {
         parameters: {
             query?: never;
@@ -9359,6 +9876,119 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelCallOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    count_of_notifications_api_v1_studies__study__notifications_counts_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A study's id, or its name if no other has it */
+                study: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationCounts"];
                 };
             };
             /** @description The request cannot be read */
