@@ -115,7 +115,7 @@ def resend_notification(session: WriteSession, notification_id: str) -> None:
     now, waits = session.now(), str(NotificationState.WAITING)
     again = {"state": waits, "tries": 0, "next_at": now, "done_at": None}
     if found.state != waits:
-        again |= {"queued_at": now, "lease_owner": None, "lease_expires_at": None}
+        again |= {"queued_at": now, "status": None, "detail": ""}
     change = update(_SENT).where(_SENT.c.id == notification_id)
     session.connection.execute(change.values(again))
     session.connection.execute(

@@ -126,8 +126,10 @@ class Notifier:
                 continue
         elif time.monotonic() < self._due_at:
             return
+        # Asked before: what ends from here on may have another one behind it.
+        is_sending = bool(self._in_flight)
         began = self._send_due()
-        if draining and not began and not self._in_flight:
+        if draining and not began and not is_sending:
             self._idle.set()
 
     def _send_due(self) -> int:

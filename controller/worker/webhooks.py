@@ -1,5 +1,6 @@
 """Sends one notification: signed as standard webhooks are, to checked addresses, bounded."""
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -94,4 +95,5 @@ def _without_address(error: ArlError, webhook: str) -> str:
     """An address may be a key of its own, and stands beside the error anyway."""
     text = str(error)
     head, colon, rest = text.partition(": ")
-    return (rest if colon and webhook.startswith(head) else text)[:500]
+    words = rest if colon and webhook.startswith(head) else text
+    return re.sub(r"^\[Errno -?[0-9]+\] ", "", words)[:500]

@@ -25,6 +25,7 @@ export const keys = {
   candidate: (candidate: string): QueryKey => ["candidate", candidate],
   promotions: (): QueryKey => ["promotions"],
   promotionList: (query: Query): QueryKey => ["promotions", query],
+  notifications: (study: string): QueryKey => ["notifications", study],
   models: (): QueryKey => ["models"],
   entries: (query: Query): QueryKey => ["entries", query],
   chain: (chain: string): QueryKey => ["chain", chain],

@@ -13,6 +13,8 @@ export type TrialOut = Models["TrialOut"];
 export type Trial = Models["TrialDetailOut"];
 export type Attempt = Models["AttemptOut"];
 export type Family = Models["FamilyOut"];
+export type Notification = Models["NotificationOut"];
+export type NotificationCounts = Models["NotificationCounts"];
 export type Who = Models["Who"];
 
 export type Values = Models["ValuesOut"];

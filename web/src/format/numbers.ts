@@ -101,6 +101,9 @@ export const resourceName = (resource: string): string => RESOURCES[resource] ??
 /** `stage1_futility` is read as "stage1 futility". */
 export const words = (code: string): string => code.replaceAll("_", " ");
 
+/** As a sentence begins. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${formatCount(count)} ${count === 1 ? one : many}`;
 }

@@ -57,6 +57,10 @@ const LOOKS: Readonly<Record<string, Omit<StateLook, "word">>> = {
   // candidates and commands
   pending: look("mute", "clock"),
   applied: look("good", "check"),
+  // notifications
+  waiting: look("mute", "clock"),
+  delivered: look("good", "check"),
+  dead: look("bad", "cross"),
 };
 
 /** An unknown word is shown as it is, so that a newer server needs no newer dashboard. */

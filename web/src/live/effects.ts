@@ -98,6 +98,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
       },
     },
     refresh(keys.study(study)),
+    refresh(keys.notifications(study), LATER_MS),
   ],
   inputs_frozen: (study) => [refresh(keys.study(study)), refresh(keys.spec(study))],
   worker_claimed: (study) => [refresh(keys.study(study))],
@@ -181,6 +182,7 @@ const gate = (study: string): readonly Effect[] => [
   refresh(keys.study(study)),
   refresh(keys.candidates(), LATER_MS),
   refresh(keys.promotions(), LATER_MS),
+  refresh(keys.notifications(study), LATER_MS),
 ];
 
 /** An unknown kind changes nothing but the list of events. */

@@ -1,5 +1,6 @@
 import type { PlanPrice, ProfilePrice, Range } from "../../api/queries/plans";
 import {
+  capital,
   formatCount,
   formatDuration,
   formatNumber,
@@ -87,8 +88,6 @@ export function Implied({ plan }: { readonly plan: PlanPrice }) {
     />
   );
 }
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function Prices({ profiles }: { readonly profiles: readonly ProfilePrice[] }) {
   return (

@@ -12,6 +12,7 @@ import { NumberValue } from "../../ui/Values";
 import { EventsCard } from "./EventsCard";
 import { GateCard } from "./GateCard";
 import { HistoryCard } from "./HistoryCard";
+import { NotificationsCard } from "./NotificationsCard";
 import { OutcomesCard } from "./OutcomesCard";
 import { ParamsList } from "./ParamsList";
 import css from "./Study.module.css";
@@ -38,6 +39,7 @@ export function OverviewPage() {
             <OutcomesCard study={study} />
             <BudgetsCard study={study} />
             <GateCard study={study} />
+            <NotificationsCard study={study.study} />
           </>
         }
       />
