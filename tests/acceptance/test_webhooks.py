@@ -94,7 +94,7 @@ def test_a_study_does_not_notice_that_its_receiver_is_down(
     one = {"webhook": f"http://127.0.0.1:{port}/", "secret": "ARL_SECRET_HOOKS", "on": EVENTS}
     began = time.monotonic()
     study = lab.run(name="told", budget={"trials": 4}, notify=[one])
-    assert time.monotonic() - began < alone_s + 3
+    assert time.monotonic() - began < alone_s + 8
     kinds = [[e.kind for e in lab.entries(found.id)] for found in (alone, study)]
     assert kinds[0] == kinds[1]
     waiting = told(lab)
@@ -136,7 +136,7 @@ def test_a_receiver_that_hangs_holds_up_an_end_no_longer_than_one_wants(lab: Lab
             time.sleep(0.3)
             assert thread.is_alive()  # it gives the last message its try
             worker.stop()
-            thread.join(3)
+            thread.join(8)
             assert not thread.is_alive()
         released.set()
     assert [(str(one.state), one.tries, one.lease_owner) for one in told(lab)] == [

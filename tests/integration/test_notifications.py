@@ -172,24 +172,31 @@ def test_what_follows_the_head_of_an_answer_is_not_waited_for(
 
 
 @pytest.mark.parametrize("bad", [hangs, drips], ids=["hangs", "drips"])
-def test_a_receiver_that_does_not_answer_holds_up_nobody_else(
+def test_a_receiver_that_does_not_answer_in_time_is_asked_again(
     sqlite_ledger: Ledger,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     bad: Callable[[Any], None],
 ) -> None:
-    monkeypatch.setattr(webhooks, "SEND_S", 1.0)
-    with receiving(bad) as slow, receiving() as quick:
-        both = [{"webhook": slow.url}, {"webhook": quick.url}]
-        fails(told_study(sqlite_ledger, "s1", *both))
-        began = time.monotonic()
+    monkeypatch.setattr(webhooks, "SEND_S", 0.5)
+    with receiving(bad) as slow:
+        fails(told_study(sqlite_ledger, "s1", {"webhook": slow.url}))
         with notifying(service_over(sqlite_ledger, tmp_path)):
-            quick.wait_for(1)
-            assert time.monotonic() - began < 0.9
-            slow.wait_for(2)
-        assert time.monotonic() - began < 6
-    states = {one.webhook: str(one.state) for one in all_of(sqlite_ledger)}
-    assert states == {slow.url: "waiting", quick.url: "delivered"}
+            first, second = slow.wait_for(2)
+    assert second.at - first.at >= 0.5
+    assert second.id == first.id
+
+
+def test_a_receiver_that_hangs_holds_up_nobody_else(sqlite_ledger: Ledger, tmp_path: Path) -> None:
+    with receiving(hangs) as slow, receiving() as quick:
+        both = [{"webhook": slow.url}, {"webhook": quick.url}]
+        for number in range(3):
+            fails(told_study(sqlite_ledger, f"s{number}", *both))
+        with notifying(service_over(sqlite_ledger, tmp_path)):
+            quick.wait_for(3, patience_s=webhooks.SEND_S - 2)
+            assert len(slow.got) <= 1  # one at a time for each host
+    states = {(one.webhook, str(one.state)) for one in all_of(sqlite_ledger)}
+    assert states == {(slow.url, "waiting"), (quick.url, "delivered")}
 
 
 def test_order_is_kept_while_the_first_one_fails(ledger: Ledger, tmp_path: Path) -> None:
@@ -340,7 +347,7 @@ def test_ending_gives_what_is_due_its_try_and_waits_for_no_second_one(
             began = time.monotonic()
             notifier.end(10.0)
             took_s = time.monotonic() - began
-        assert took_s < 3
+        assert took_s < 8
         assert len(receiver.got) == 1
     left = [one for one in all_of(sqlite_ledger) if one.state == "waiting"]
     assert [(one.webhook, one.tries) for one in left] == [(down, 1)]
@@ -371,7 +378,7 @@ def test_the_queue_of_a_webhook_that_is_down_costs_a_look_little(sqlite_ledger: 
     began = time.perf_counter()
     with sqlite_ledger.read() as session:
         assert [head.id for head in next_in_queues(session)] == [one.id]
-    assert time.perf_counter() - began < 0.25
+    assert time.perf_counter() - began < 1.0
 
 
 def _copy(ledger: Ledger, count: int) -> None:
