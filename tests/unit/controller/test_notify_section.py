@@ -1,13 +1,15 @@
 """The `notify` section of a study file: what is accepted, and what is said of the rest."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from controller.spec.errors import StudyRefused
-from controller.spec.loading import json_schema, parse_study, resolved
+from controller.spec.loading import json_schema, load_study, parse_study, resolved
 from controller.spec.notify import DEFAULT_EVENTS, MOST_WEBHOOKS, Event, read_notify
-from tests.acceptance.shell_study import document
+from tests.acceptance.shell_study import document, write_evaluator
 
 URL = "https://example.org/hooks/arl"
 
@@ -22,6 +24,14 @@ def test_a_webhook_needs_an_address_only() -> None:
     (one,) = parse_study(document(notify=[{"webhook": URL}])).notify
     assert (one.webhook, one.on, one.secret) == (URL, DEFAULT_EVENTS, None)
     assert parse_study(document()).notify == ()
+
+
+def test_on_is_a_word_in_a_file_and_not_true(tmp_path: Path) -> None:
+    write_evaluator(tmp_path)
+    file = tmp_path / "study.yaml"
+    told = f"notify:\n- webhook: {URL}\n  on: [trial_failed]\n"
+    file.write_text(yaml.safe_dump(document()) + told)
+    assert load_study(file).notify[0].on == (Event.TRIAL_FAILED,)
 
 
 @pytest.mark.parametrize(
