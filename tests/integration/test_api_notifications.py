@@ -51,30 +51,30 @@ def dead_letters(client: TestClient, *studies: str) -> list[str]:
 # --- sending a study -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://127.0.0.1/x",
-        "https://[::1]/x",
-        "https://10.0.0.7:8443/x",
-        "https://169.254.169.254/latest/meta-data",
-        "https://localhost/x",
-        "https://[::ffff:127.0.0.1]/x",
-        "https://0/x",
-        "https://2130706433/x",
-        "https://[64:ff9b::a00:1]/x",
-        "http://8.8.8.8/x",
-    ],
+PRIVATE = (
+    "https://127.0.0.1/x",
+    "https://[::1]/x",
+    "https://10.0.0.7:8443/x",
+    "https://169.254.169.254/latest/meta-data",
+    "https://localhost/x",
+    "https://[::ffff:127.0.0.1]/x",
+    "https://0/x",
+    "https://2130706433/x",
+    "https://[64:ff9b::a00:1]/x",
 )
+PLAIN = "http://8.8.8.8/x"
+
+
 def test_a_sender_reaches_no_private_host_and_none_without_tls(
-    client: TestClient, tmp_path: Path, url: str
+    client: TestClient, tmp_path: Path
 ) -> None:
-    study = remote_document(client, tmp_path / "sender", notify=[{"webhook": url}])
-    refused = client.post(f"{BASE}/studies", json={"study": study})
-    assert refused.status_code == 422
-    assert refused.json()["code"] == "address_refused"
-    assert refused.json()["detail"].startswith("notify[0].webhook: host ")
-    assert "ARL_NOTIFY_ALLOW_PRIVATE" in refused.json()["detail"]
+    study = remote_document(client, tmp_path / "sender")
+    for url in (*PRIVATE, PLAIN):
+        told = {"study": {**study, "notify": [{"webhook": url}]}}
+        refused = client.post(f"{BASE}/studies", json=told)
+        assert (refused.status_code, refused.json()["code"]) == (422, "address_refused"), url
+        assert refused.json()["detail"].startswith("notify[0].webhook: host "), url
+        assert "ARL_NOTIFY_ALLOW_PRIVATE" in refused.json()["detail"], url
     assert client.get(f"{BASE}/studies").json()["items"] == []
 
 
@@ -143,9 +143,8 @@ def test_notifications_are_pages_with_filters(client: TestClient) -> None:
     assert 'arl_notifications{state="waiting"} 0.0' in metrics
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
+def test_what_is_not_there_or_not_right_is_a_problem(client: TestClient) -> None:
+    for path, status in (
         ("/notifications/nope", 404),
         ("/notifications/%00", 404),
         ("/notifications?study=nope", 404),
@@ -154,14 +153,10 @@ def test_notifications_are_pages_with_filters(client: TestClient) -> None:
         ("/notifications?cursor=WzEsIngiXQ", 422),
         ("/notifications?limit=0", 422),
         ("/studies/nope/notifications/counts", 404),
-    ],
-)
-def test_what_is_not_there_or_not_right_is_a_problem(
-    client: TestClient, path: str, status: int
-) -> None:
-    found = client.get(f"{BASE}{path}")
-    assert found.status_code == status
-    assert found.headers["content-type"] == "application/problem+json"
+    ):
+        found = client.get(f"{BASE}{path}")
+        assert found.status_code == status, path
+        assert found.headers["content-type"] == "application/problem+json", path
 
 
 def test_who_may_submit_may_send_again_and_is_noted(client: TestClient) -> None:

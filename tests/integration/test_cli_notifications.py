@@ -92,25 +92,18 @@ def test_a_person_reads_a_table_in_which_nothing_is_obeyed(
     assert "/path" not in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
+def test_what_cannot_be_meant_is_refused_in_one_line(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, code, said in (
         (["--resend", "nope"], 3, "no notification has the id nope"),
         (["nope"], 3, "nope"),
         (["s1", "--resend", "x"], 2, "leave STUDY and the others out"),
         (["--resend-dead", "--state", "dead"], 2, "leave --state out"),
         (["--state", "lost"], 2, "lost"),
         (["--limit", "0"], 2, "greater than or equal to 1"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_in_one_line(
-    ledger: Ledger,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    said: str,
-) -> None:
-    assert run(["notifications", *arguments]) == code
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
+    ):
+        assert run(["notifications", *arguments]) == code, arguments
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1, error
