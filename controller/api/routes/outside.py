@@ -1,4 +1,9 @@
-"""Ask and tell: trials for workers that ARL does not start."""
+"""Ask and tell: trials for workers that ARL does not start.
+
+The three that a worker sends for each trial are answered from one place on one thread: who asks is
+checked inside instead of by a dependency, and the answer is made here instead of by FastAPI, since
+each of those would wait for a thread of its own, which costs more than the rest.
+"""
 
 import math
 from typing import Annotated, Any, Final
@@ -33,11 +38,19 @@ Submitter = Annotated[Principal, Depends(allowed(Scope.SUBMIT))]
 TrialToken = Annotated[str, Header(min_length=1, max_length=200)]
 
 
-def _outside(request: Request) -> Outside:
-    return Outside(request.app.state.service)
+_submitter = allowed(Scope.SUBMIT)
 
 
-TheOutside = Annotated[Outside, Depends(_outside)]
+def outside_of(request: Request) -> Outside:
+    """The app's own, made at its first use."""
+    state = request.app.state
+    if not hasattr(state, "outside"):
+        state.outside = Outside(state.service)
+    found: Outside = state.outside
+    return found
+
+
+TheOutside = Annotated[Outside, Depends(outside_of)]
 
 
 @router.post(
@@ -45,38 +58,40 @@ TheOutside = Annotated[Outside, Depends(_outside)]
     response_model=Handed,
     responses={**documented(404, 409), 202: {"model": NotReady, "description": "Ask again"}},
 )
-def ask(request: Request, _: Submitter, outside: TheOutside, study: str, body: Ask) -> Any:
+def ask(request: Request, study: str, body: Ask) -> Response:
     """The next trial of a study with `target.name: outside`, or the one that you have."""
-    service = request.app.state.service
-    with service.ledger.read() as session:
+    _submitter(request)
+    with request.app.state.service.ledger.read() as session:
         found = reads.find_study(session, study)
-    handed = outside.ask(found, body.client)
+    handed = outside_of(request).ask(found, body.client)
     if handed is None:
         headers = {"Retry-After": str(math.ceil(RETRY_S))}
         return StrictResponse({"retry_after_s": RETRY_S}, 202, headers=headers)
     name, offer, token = handed
     document = offer["document"]
-    return {
-        "trial": document["trial"],
-        "attempt": name,
-        "token": token,
-        "params": document["parameters"],
-        "seed": document["seed"],
-        "kind": document["kind"],
-        "document": document,
-        "argv": offer["argv"],
-        "inputs": offer["inputs"],
-        "timeout_s": offer["timeout_s"],
-        "lease_s": offer["lease_s"],
-    }
+    return StrictResponse(
+        {
+            "trial": document["trial"],
+            "attempt": name,
+            "token": token,
+            "params": document["parameters"],
+            "seed": document["seed"],
+            "kind": document["kind"],
+            "document": document,
+            "argv": offer["argv"],
+            "inputs": offer["inputs"],
+            "timeout_s": offer["timeout_s"],
+            "lease_s": offer["lease_s"],
+        }
+    )
 
 
 @router.post("/trials/{trial}/values", response_model=Heard, responses=documented(404, 409))
-def report(
-    _: Submitter, outside: TheOutside, trial: str, trial_token: TrialToken, body: Report
-) -> dict[str, Any]:
+def report(request: Request, trial: str, trial_token: TrialToken, body: Report) -> Response:
     """Report values, and that you live; the answer says whether to stop."""
-    return {"should_stop": outside.report(trial, trial_token, body)}
+    _submitter(request)
+    should_stop = outside_of(request).report(trial, trial_token, body)
+    return StrictResponse({"should_stop": should_stop})
 
 
 @router.get("/trials/{trial}/should-stop", response_model=Heard, responses=documented(404, 409))
@@ -88,18 +103,11 @@ def should_stop(
 
 
 @router.post("/trials/{trial}/tell", response_model=Accepted, responses=documented(404, 409, 507))
-def tell(
-    request: Request,
-    principal: Submitter,
-    outside: TheOutside,
-    trial: str,
-    trial_token: TrialToken,
-    body: Told,
-) -> dict[str, Any]:
+def tell(request: Request, trial: str, trial_token: TrialToken, body: Told) -> Response:
     """The end of a trial. Telling it again is harmless."""
-    uploads = uploads_of(request.app.state.service, principal)
-    first = outside.tell(trial, trial_token, body, uploads)
-    return {"trial": trial, "repeated": not first}
+    uploads = uploads_of(request.app.state.service, _submitter(request))
+    first = outside_of(request).tell(trial, trial_token, body, uploads)
+    return StrictResponse({"trial": trial, "repeated": not first})
 
 
 @router.get(
