@@ -9,18 +9,16 @@ from typing import Any
 import httpx
 import uvicorn
 
-from controller.api.app import create_app
 from controller.api.options import ApiOptions
+from controller.api.serving import server_config
 from controller.wiring import Service
 
 
 @contextmanager
 def api_server(service: Service, **options: Any) -> Iterator[str]:
     """The server's address; it is stopped, and has let go of the ledger, afterwards."""
-    app = create_app(service, ApiOptions(**options))
-    config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
-    )
+    config = server_config(service, ApiOptions(port=0, **options))
+    config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="api")
     thread.start()

@@ -1,5 +1,6 @@
 """Around every request: whose name it is for, where it came from, how long it may be."""
 
+import asyncio
 import logging
 import re
 import secrets
@@ -37,6 +38,12 @@ class TooLarge(ArlError):
     """The body went on past its limit."""
 
     code = "too_large"
+
+
+class TooSlow(ArlError):
+    """The body did not come in time."""
+
+    code = "too_slow"
 
 
 class Guard:
@@ -80,18 +87,8 @@ class Guard:
         )
 
     async def _guarded(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        limit = self._limit(scope)
-        seen = 0
-
-        async def limited() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > limit:
-                raise TooLarge(_too_large(limit))
-            return message
-
-        await self._app(scope, limited, answer)
+        body = _Body(receive, self._limit(scope), self._options.body_s)
+        await self._app(scope, body, answer)
 
     def _limit(self, scope: Scope) -> int:
         is_upload = scope["method"] == "PUT" and UPLOADS.match(scope["path"])
@@ -112,6 +109,32 @@ class Guard:
         if not (length.isascii() and length.isdigit()):
             return 400, "malformed", f"Content-Length: {length[:50]!r} is no number"
         return (413, "too_large", _too_large(limit)) if int(length[:20]) > limit else None
+
+
+class _Body:
+    """Passes on what the client sends, up to a length and a time. Raises TooLarge, TooSlow."""
+
+    def __init__(self, receive: Receive, limit: int, limit_s: float) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._limit_s = limit_s
+        self._due = asyncio.get_running_loop().time() + limit_s
+        self._seen = 0
+        self._whole = False
+
+    async def __call__(self) -> Message:
+        if self._whole:  # what comes now is that the client left, whenever that is
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._due):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise TooSlow(f"the body did not arrive within {self._limit_s:g} seconds") from error
+        self._whole = not message.get("more_body", False)
+        self._seen += len(message.get("body", b""))
+        if self._seen > self._limit:
+            raise TooLarge(_too_large(self._limit))
+        return message
 
 
 class _Answer:

@@ -21,6 +21,8 @@ class ApiOptions:
     """Of a JSON body."""
     piece_bytes: int = 8 * 1024 * 1024
     """Of an uploaded file, or a piece of one."""
+    body_s: float = 120.0
+    """How long a body may take to arrive."""
     streams: int = 1000
     """Event streams open at once."""
     static: Path = STATIC

@@ -26,6 +26,7 @@ STATUS: Final[Mapping[str, int]] = {
     "unauthorized": 401,
     "forbidden": 403,
     "not_found": 404,
+    "too_slow": 408,
     "conflict": 409,
     "study_busy": 409,
     "stale_fence": 409,
@@ -52,6 +53,7 @@ TITLES: Final[Mapping[int, str]] = {
     403: "Not allowed",
     404: "Not found",
     405: "No such method here",
+    408: "Too slow",
     409: "Not in the present state",
     413: "Too large",
     415: "Not JSON",
@@ -113,7 +115,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": TITLES[status],
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-        for status in sorted({400, 401, 403, 413, 421, 422, 500, 503, *statuses})
+        for status in sorted({400, 401, 403, 408, 413, 421, 422, 500, 503, *statuses})
     }
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import uvicorn
 
 from controller.api.app import create_app
+from controller.api.connections import PatientConnection, allow_files
 from controller.api.options import ApiOptions
 from controller.wiring import Service
 from ledger.errors import InvalidInput
@@ -48,10 +49,19 @@ def check_reach(service: Service, options: ApiOptions) -> None:
 def serve(service: Service, options: ApiOptions, *, with_worker: bool) -> None:
     """Answer until a signal comes. Attempts go on running. Raises InvalidInput."""
     check_reach(service, options)
-    config = uvicorn.Config(
+    allow_files(options.streams)
+    config = server_config(service, options)
+    with worker_beside() if with_worker else _nothing():
+        _Server(config).run()
+
+
+def server_config(service: Service, options: ApiOptions) -> uvicorn.Config:
+    """What every server of the API is made with."""
+    return uvicorn.Config(
         create_app(service, options),
         host=options.host,
         port=options.port,
+        http=PatientConnection,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -60,8 +70,6 @@ def serve(service: Service, options: ApiOptions, *, with_worker: bool) -> None:
         timeout_graceful_shutdown=GRACE_S,
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
-    with worker_beside() if with_worker else _nothing():
-        _Server(config).run()
 
 
 class _Server(uvicorn.Server):
