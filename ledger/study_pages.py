@@ -2,16 +2,18 @@
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, and_, func, select, tuple_
+from sqlalchemy import ColumnElement, and_, select, tuple_
 
 from ledger.database import ReadSession
 from ledger.digests import canonical_json
 from ledger.errors import InvalidInput
 from ledger.listing import maximizes
+from ledger.outcome_counts import OutcomeCounts
 from ledger.records import BudgetLine, Study, TrialKind
 from ledger.rows import BUDGETS, ENTRIES, STUDIES, TRIALS, budget_from, study_from
 from ledger.states import StudyState, TrialState
@@ -103,14 +105,11 @@ def _read_cursor(cursor: str, sort: StudySort) -> tuple[float | str, str]:
     return key, last
 
 
-def tally_study(session: ReadSession, study: Study) -> StudyTally:
+def tally_study(session: ReadSession, study: Study, outcomes: OutcomeCounts) -> StudyTally:
     """Counted in an index, the best value looked up in another."""
-    states = (
-        select(TRIALS.c.state, func.count())
-        .where(TRIALS.c.study_id == study.id)
-        .group_by(TRIALS.c.state)
-    )
-    run = session.connection.execute
+    trials: Counter[TrialState] = Counter()
+    for outcome in outcomes.of(session, study.id):
+        trials[outcome.state] += outcome.count
     value = TRIALS.c.value.desc() if maximizes(study) else TRIALS.c.value
     best = (
         select(TRIALS.c.value)
@@ -125,8 +124,8 @@ def tally_study(session: ReadSession, study: Study) -> StudyTally:
     )
     return StudyTally(
         head_seq=study.head_seq,
-        trials={TrialState(state): int(count) for state, count in run(states)},
-        best_value=run(best).scalar_one_or_none(),
+        trials=trials,
+        best_value=session.connection.execute(best).scalar_one_or_none(),
     )
 
 

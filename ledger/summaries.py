@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from ledger.database import ReadSession
 from ledger.entries import AttemptStarted
@@ -24,20 +24,8 @@ from ledger.rows import (
     study_from,
     trial_from,
 )
-from ledger.states import Reason, TrialState
 
 _MATCHES_SHOWN: Final = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeCount:
-    """How many trials of one kind are in one state, with one verdict, for one reason."""
-
-    kind: TrialKind
-    state: TrialState
-    verdict: Verdict | None
-    reason: Reason | None
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,45 +75,23 @@ def is_candidate(session: ReadSession, candidate_id: str) -> bool:
     return session.connection.execute(query).first() is not None
 
 
-def count_outcomes(session: ReadSession, study_id: str) -> list[OutcomeCount]:
-    """Every trial of a study, counted by kind, state, verdict and reason."""
-    # In the order of the index, which then is all that is read.
-    keys = (TRIALS.c.state, TRIALS.c.kind, TRIALS.c.verdict, TRIALS.c.reason)
-    query = (
-        select(*keys, func.count().label("trials"))
-        .where(TRIALS.c.study_id == study_id)
-        .group_by(*keys)
-    )
-    found = [
-        OutcomeCount(
-            kind=TrialKind(row.kind),
-            state=TrialState(row.state),
-            verdict=Verdict(row.verdict) if row.verdict else None,
-            reason=Reason(row.reason) if row.reason else None,
-            count=row.trials,
-        )
-        for row in session.connection.execute(query)
-    ]
-    return sorted(found, key=lambda o: (o.kind, o.state, o.verdict or "", o.reason or ""))
-
-
 def baseline_values(session: ReadSession, study_id: str) -> list[float]:
     """Search-split scores of the study's own baseline trials, by number."""
-    query = (
-        select(TRIALS.c.value)
-        .where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.BASELINE)
-        .where(TRIALS.c.value.is_not(None))
-        .order_by(TRIALS.c.number)
+    query = select(TRIALS.c.number, TRIALS.c.value).where(
+        TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.BASELINE
     )
-    return [float(value) for value in session.connection.execute(query).scalars()]
+    # Chosen and ordered here: a database that is asked to may walk over every trial for that.
+    rows = session.connection.execute(query)
+    return [float(row.value) for row in sorted(rows) if row.value is not None]
 
 
 def baseline_trial_ids(session: ReadSession, study_id: str) -> list[str]:
     """The study's own baseline trials, by number."""
-    query = select(TRIALS.c.id).where(
+    query = select(TRIALS.c.number, TRIALS.c.id).where(
         TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.BASELINE
     )
-    return list(session.connection.execute(query.order_by(TRIALS.c.number)).scalars())
+    found = sorted((row.number, row.id) for row in session.connection.execute(query))
+    return [trial_id for _number, trial_id in found]
 
 
 def latest_noise_floor(session: ReadSession, study_id: str) -> float | None:
@@ -134,6 +100,7 @@ def latest_noise_floor(session: ReadSession, study_id: str) -> float | None:
         select(DECISIONS.c.noise_floor)
         .join(TRIALS, TRIALS.c.id == DECISIONS.c.trial_id)
         .where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
+        .where(TRIALS.c.finish_seq.is_not(None))
         .order_by(TRIALS.c.finish_seq.desc())
         .limit(1)
     )
@@ -146,6 +113,7 @@ def leader_id(session: ReadSession, study_id: str) -> str | None:
     query = (
         select(TRIALS.c.candidate_id)
         .where(TRIALS.c.study_id == study_id, TRIALS.c.verdict == Verdict.KEEP)
+        .where(TRIALS.c.finish_seq.is_not(None))
         .order_by(TRIALS.c.finish_seq.desc())
         .limit(1)
     )
@@ -190,7 +158,10 @@ def trials_of(session: ReadSession, candidate_id: str) -> list[Trial]:
 
 def prepare_attempts(session: ReadSession, study_id: str) -> list[Attempt]:
     """A study's attempts that belong to no trial, oldest first."""
-    query = select(ATTEMPTS).where(ATTEMPTS.c.study_id == study_id, ATTEMPTS.c.trial_id.is_(None))
+    # Few attempts of all studies belong to no trial: found by that, not among the study's own,
+    # which SQLite would walk through; of an expression it has no index.
+    of_study = ATTEMPTS.c.study_id.concat("") == study_id
+    query = select(ATTEMPTS).where(ATTEMPTS.c.trial_id.is_(None), of_study)
     rows = session.connection.execute(query.order_by(ATTEMPTS.c.created_at))
     return [attempt_from(row) for row in rows]
 

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Double, Select, and_, case, cast, func, literal, not_, select
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    collate,
+    exists,
+    func,
+    literal,
+    not_,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from ledger.database import ReadSession
@@ -133,14 +146,14 @@ def _member(
     """One member of a stored JSON object: as text, or as a number and null where it is none."""
     if session.dialect.name == "sqlite":
         path = f"$.{json.dumps(name, ensure_ascii=False)}"
-        found = func.json_extract(document, path)
+        found, kind = func.json_extract(document, path), func.json_type(document, path)
         if textual:
-            return found
-        return case((func.json_type(document, path).in_(("integer", "real")), found))
+            return case((kind.in_(("true", "false")), kind), else_=cast(found, Text))
+        return case((kind.in_(("integer", "real")), found))
     member = cast(document, JSONB)[name]
     if textual:
-        text: ColumnElement[Any] = member.astext
-        return text
+        # By code points, as SQLite and Python do, whatever the database's language is.
+        return collate(member.astext, "C")
     return case((func.jsonb_typeof(member) == "number", cast(member.astext, Double)))
 
 
@@ -151,8 +164,8 @@ def condition_clause(
     field, operator = condition.field, condition.operator
     textual = is_textual(study, field)
     if textual:
-        return _textual(session, study, condition)
-    wanted = _number(condition)
+        return _textual(session, condition)
+    wanted = condition_number(condition)
     key = key_of(session, field)
     compared = {
         "=": key == wanted,
@@ -162,25 +175,33 @@ def condition_clause(
         ">": key > wanted,
         ">=": key >= wanted,
     }[operator]
-    if field.source in (Source.PARAMS, Source.SCORES, Source.METRICS):
-        return TRIALS.c.id.in_(joined(select(TRIALS.c.id), field).where(_of(study), compared))
-    return compared
+    return _beside(field, compared)
 
 
-def _of(study: Study) -> ColumnElement[bool]:
-    return TRIALS.c.study_id == study.id
+def _beside(field: Field, holds: ColumnElement[bool]) -> ColumnElement[bool]:
+    """What `holds` of the rows beside a trial, asked trial by trial, so that a page that is full
+    asks no more."""
+    beside: dict[Source, tuple[ColumnElement[bool], ...]] = {
+        Source.PARAMS: (CANDIDATES.c.id == TRIALS.c.candidate_id,),
+        Source.SCORES: (
+            EVALUATIONS.c.trial_id == TRIALS.c.id,
+            EVALUATIONS.c.split == Split.SEARCH,
+        ),
+        Source.METRICS: (LATEST.c.trial_id == TRIALS.c.id, LATEST.c.metric == field.name),
+    }
+    if field.source not in beside:
+        return holds
+    return exists().where(*beside[field.source], holds).correlate(TRIALS)
 
 
-def _textual(session: ReadSession, study: Study, condition: Condition) -> ColumnElement[bool]:
+def _textual(session: ReadSession, condition: Condition) -> ColumnElement[bool]:
     if condition.operator not in ("=", "!="):
         raise InvalidInput(
             f"where: {condition.field}{condition.operator}: the parameter is a choice; compare "
             "it with = or !="
         )
     wanted: ParamValue = {"true": True, "false": False}.get(condition.operand, condition.operand)
-    holds = has_param(session, condition.field.name, wanted)
-    found = select(TRIALS.c.id).join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
-    clause = TRIALS.c.id.in_(found.where(_of(study), holds))
+    clause = _beside(condition.field, has_param(session, condition.field.name, wanted))
     return clause if condition.operator == "=" else not_(clause)
 
 
@@ -195,7 +216,8 @@ def has_param(session: ReadSession, name: str, value: ParamValue) -> ColumnEleme
     return find(inside, wanted) > 0
 
 
-def _number(condition: Condition) -> float:
+def condition_number(condition: Condition) -> float:
+    """What a column of numbers is compared with. Raises InvalidInput."""
     try:
         value = float(condition.operand)
     except ValueError:

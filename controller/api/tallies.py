@@ -5,6 +5,7 @@ from collections import OrderedDict
 from typing import Final
 
 from ledger.database import ReadSession
+from ledger.outcome_counts import OutcomeCounts
 from ledger.records import Study
 from ledger.study_pages import StudyTally, tally_study
 
@@ -16,6 +17,7 @@ class Tallies:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, StudyTally] = OrderedDict()
+        self.outcomes = OutcomeCounts()
         self._lock = threading.Lock()
 
     def tally(self, session: ReadSession, study: Study) -> StudyTally:
@@ -24,7 +26,7 @@ class Tallies:
             known = self._known.get(study.id)
         if known is not None and known.head_seq == study.head_seq:
             return known
-        found = tally_study(session, study)
+        found = tally_study(session, study, self.outcomes)
         with self._lock:
             self._known[study.id] = found
             self._known.move_to_end(study.id)

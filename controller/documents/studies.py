@@ -12,13 +12,18 @@ from ledger import reads, summaries
 from ledger.database import ReadSession
 from ledger.entries import BudgetChanged, StudySubmitted
 from ledger.model_reads import model_use
+from ledger.outcome_counts import OutcomeCount, OutcomeCounts
 from ledger.records import BudgetLine, EntryRecord, Json, Study, Verdict
 from ledger.states import FamilyState
 from ledger.study_pages import LastEntry, StudyTally
 
 
-def study_document(session: ReadSession, study: Study) -> dict[str, Json]:
-    """A study as `run`, `resume` and `show` print it."""
+def study_document(
+    session: ReadSession, study: Study, outcomes: OutcomeCounts | None = None
+) -> dict[str, Json]:
+    """A study as `run`, `resume` and `show` print it; `outcomes`, of a process that asks again
+    and again, save counting."""
+    counted = outcomes or OutcomeCounts()
     starts = summaries.first_starts(session, study.id)
     baseline = summaries.baseline_values(session, study.id)
     ended_s = None if study.ended_at is None else study.ended_at - study.created_at
@@ -41,7 +46,7 @@ def study_document(session: ReadSession, study: Study) -> dict[str, Json]:
         "noise_floor": summaries.latest_noise_floor(session, study.id),
         "leader": summaries.leader_id(session, study.id),
         "promotion": _promotion(session, study),
-        "counts": counts(summaries.count_outcomes(session, study.id)),
+        "counts": counts(counted.of(session, study.id)),
         "budgets": budgets_document(reads.load_budgets(session, study.id).values()),
         "network": network_document(session, study),
         "timings": {
@@ -107,14 +112,16 @@ def _promotion(session: ReadSession, study: Study) -> Json:
     }
 
 
-def counts(outcomes: list[summaries.OutcomeCount]) -> dict[str, Json]:
+def counts(outcomes: Iterable[OutcomeCount]) -> dict[str, Json]:
     """Trials by kind and outcome: `kept`, `discarded`, `served`, `measured`, or their state."""
     by_kind: dict[str, Counter[str]] = {}
+    total = 0
     for outcome in outcomes:
+        total += outcome.count
         word = outcome_word(outcome.state, outcome.verdict)
         by_kind.setdefault(str(outcome.kind), Counter())[word] += outcome.count
     found: dict[str, Json] = {kind: dict(counter) for kind, counter in by_kind.items()}
-    found["total"] = sum(outcome.count for outcome in outcomes)
+    found["total"] = total
     return found
 
 
@@ -148,13 +155,15 @@ def listed_document(summary: reads.StudySummary) -> dict[str, Json]:
     }
 
 
-def whole_document(session: ReadSession, study: Study) -> dict[str, Json]:
+def whole_document(
+    session: ReadSession, study: Study, outcomes: OutcomeCounts | None = None
+) -> dict[str, Json]:
     """A study with its families, its model's incumbents, what waits, and its preparing."""
     model = model_of(study)
     incumbents = [] if model is None else reads.list_incumbents(session, model)
     use = model_use(session, study.id)
     return {
-        **study_document(session, study),
+        **study_document(session, study, outcomes),
         "bundle": study.bundle_digest,
         "families": [family_document(f) for f in reads.list_families(session, study.id)],
         "incumbents": [incumbent_document(incumbent) for incumbent in incumbents],

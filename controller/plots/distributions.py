@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from controller.plots.columns import scored_places, short
-from ledger.plot_reads import FinishedColumns
+from controller.plots.columns import short
 from ledger.records import Json
 
 MOST_ON_FRONT: Final = 500
 
 
-def edf(columns: FinishedColumns, points: int) -> dict[str, Json]:
-    """The share of trials whose value is at most so much, at evenly spread shares."""
-    values = sorted(columns.value[i] for i in scored_places(columns))
+def edf(values: Sequence[float], points: int) -> dict[str, Json]:
+    """The share of trials whose value is at most so much, at evenly spread shares; of values in
+    order."""
     count = len(values)
     if count <= points:
         kept = list(range(count))

@@ -3,6 +3,7 @@
 import heapq
 import math
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,6 +15,8 @@ from ledger.sampling import kept_positions
 
 BLOCK: Final = 64
 """Trials with a value of which a long history remembers the least and the greatest."""
+TOP: Final = 20
+"""Best trials that are remembered."""
 _KEPT: Final = OUTCOMES.index("kept")
 
 
@@ -31,6 +34,8 @@ class Summary:
     best: list[int] = field(default_factory=list)
     """Places at which the best value so far got better."""
     kept: list[int] = field(default_factory=list)
+    top: list[int] = field(default_factory=list)
+    """Places of the best trials, the best first."""
 
     def update(self, columns: FinishedColumns) -> None:
         values, outcomes = columns.value, columns.outcome
@@ -51,6 +56,8 @@ class Summary:
                 block = self.valued[-BLOCK:]
                 ends = {min(block, key=values.__getitem__), max(block, key=values.__getitem__)}
                 self.extremes.extend(sorted(ends))
+        fresh = self.valued[bisect_left(self.valued, self.seen) :]
+        self.top = heapq.nsmallest(TOP, (*self.top, *fresh), key=lambda i: (-sign * values[i], i))
         self.seen = len(columns)
 
     def candidates(self, points: int) -> Sequence[int]:
@@ -113,10 +120,3 @@ def improvements(columns: FinishedColumns, places: Sequence[int], *, maximize: b
             best = value
             found.append(place)
     return found
-
-
-def best_numbers(columns: FinishedColumns, count: int, *, maximize: bool) -> list[int]:
-    """Numbers of the best trials, the best first."""
-    places = (i for i, value in enumerate(columns.value) if math.isfinite(value))
-    pick = heapq.nlargest if maximize else heapq.nsmallest
-    return [columns.number[i] for i in pick(count, places, key=columns.value.__getitem__)]

@@ -9,6 +9,7 @@ from ledger.commit_watch import CommitWatch
 from ledger.database import Ledger
 from ledger.listing import count_studies
 from ledger.model_call_pages import find_call, page_of_calls
+from ledger.outcome_counts import OutcomeCounts
 from ledger.records import Verdict
 from ledger.states import FamilyState, TrialState
 from ledger.trial_extras import (
@@ -111,7 +112,7 @@ def test_studies_and_what_they_amount_to(study: Driven) -> None:
         assert [found.id for found in page.items] == ["s2"]
         rest = study_pages.page_of_studies(session, limit=1, cursor=page.next_cursor)
         assert [found.id for found in rest.items] == ["s1"]
-        tally = study_pages.tally_study(session, rest.items[0])
+        tally = study_pages.tally_study(session, rest.items[0], OutcomeCounts())
         assert tally.trials == {TrialState.COMPLETE: 4, TrialState.RUNNING: 1}
         assert tally.best_value == 0.1
         last = study_pages.last_entries(session, ["s1", "s2"])

@@ -29,7 +29,7 @@ from controller.api.reading import (
 )
 from controller.api.routing import new_router
 from controller.documents.studies import metric_of
-from controller.plots import distributions, history, importance, spaces
+from controller.plots import distributions, importance, spaces
 from controller.plots import intermediate as curves
 from controller.plots import timeline as slots
 from controller.plots.columns import Axis, axes_of
@@ -46,7 +46,7 @@ SCORED: Final = 4000
 TIMELINE_TRIALS: Final = 400
 MOST_ROWS: Final = 1000
 CURVES_OF_EACH: Final = 20
-"""Of the best and of the latest trials."""
+"""Of the latest trials; the best are as many."""
 
 Names = Annotated[list[Annotated[str, Query(max_length=200)]] | None, Query()]
 Name = Annotated[str | None, Query(max_length=200)]
@@ -166,8 +166,8 @@ def plot_edf(
     """The share of trials whose value is at most so much."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        columns = plot_data_of(request).columns(session, found)
-    return {**_head(found), **distributions.edf(columns, points)}
+        values = plot_data_of(request).ordered(session, found)
+    return {**_head(found), **distributions.edf(values, points)}
 
 
 @router.get(
@@ -188,10 +188,8 @@ def plot_pareto(
     with service.ledger.read() as session:
         found = study_named(session, study)
         objectives = _objectives(found, metric)
-        columns = plot_data_of(request).columns(session, found)
-        numbers = [n for n, v in zip(columns.number, columns.value, strict=True) if v == v]
-        of, step = len(numbers), max(1, math.ceil(len(numbers) / SCORED))
-        scores = plot_reads.scores_of(session, found.id, numbers[::step])
+        numbers, of = plot_data_of(request).spread(session, found, SCORED)
+        scores = plot_reads.scores_of(session, found.id, numbers)
     rows: list[tuple[int, list[float]]] = []
     for number, named in sorted(scores.items()):
         row = [named.get(name, math.nan) for name, _up in objectives]
@@ -203,7 +201,7 @@ def plot_pareto(
         [up for _name, up in objectives],
         points,
     )
-    drawn["sampled"] = bool(drawn["sampled"]) or step > 1
+    drawn["sampled"] = bool(drawn["sampled"]) or len(numbers) < of
     told = [{"metric": n, "direction": "maximize" if up else "minimize"} for n, up in objectives]
     return {**_head(found), **drawn, "of": of, "objectives": told}
 
@@ -234,14 +232,14 @@ def plot_intermediate(
         found = study_named(session, study)
         metrics = metric_names(session, found.id)
         name = storable_text(metric, "metric") or (metrics[0] if metrics else "")
-        columns = plot_data_of(request).columns(session, found)
-        best = history.best_numbers(columns, CURVES_OF_EACH, maximize=maximizes(found))
+        best = plot_data_of(request).best(session, found)
         latest = plot_reads.latest_numbers(session, found.id, limit=CURVES_OF_EACH)
         numbers = list(dict.fromkeys([*latest, *best]))
         trials = plot_reads.reporting_trials(session, found.id, numbers=numbers)
         shown = curves.affordable(trials)
+        ended = plot_data_of(request).length(session, found)
         values = plot_reads.values_of(session, [trial.trial_id for trial in shown])
-        drawn = curves.intermediate(shown, values, name, len(columns))
+        drawn = curves.intermediate(shown, values, name, ended)
     return {**_head(found), **drawn, "metrics": metrics}
 
 

@@ -24,7 +24,6 @@ from controller.documents.finite import flagged
 from controller.documents.model_calls import call_document, model_document
 from controller.documents.studies import metric_of
 from controller.documents.times import iso
-from controller.plots.arms import arms_document
 from ledger.entries import ProposalsMade, ProposerWaits
 from ledger.entry_pages import page_of_entries
 from ledger.errors import NotFound
@@ -48,7 +47,7 @@ def show_proposer(
     the latest calls; what language models cost."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        columns, arms = plot_data_of(request).arms(session, found)
+        arms = plot_data_of(request).arms(session, found)
         use = model_use(session, found.id)
         kinds = (ProposalsMade.kind,)
         calls = page_of_entries(session, found.id, kinds=kinds, descending=True, limit=CALLS_SHOWN)
@@ -65,7 +64,7 @@ def show_proposer(
             "options": dict(options) if isinstance(options, Mapping) else {},
             "metric": metric_of(found),
             "direction": "maximize" if maximizes(found) else "minimize",
-            "arms": arms_document(columns, arms, maximize=maximizes(found)),
+            "arms": arms,
             "model_use": None if use is None else model_document(use),
             "calls": [_call(entry) for entry in calls],
             "waits": (str(waits[0].payload["detail"]) or None) if waits else None,

@@ -84,11 +84,13 @@ def list_studies(
 
 
 @router.get("/studies/{study}", response_model=StudyOut, responses=documented(404, 409))
-def show_study(_: Reader, service: TheService, study: StudyName) -> dict[str, Any]:
+def show_study(
+    request: Request, _: Reader, service: TheService, study: StudyName
+) -> dict[str, Any]:
     """How a study stands: counts, best, budgets, gate, what waits for its worker."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        return flagged(whole_document(session, found))
+        return flagged(whole_document(session, found, tallies_of(request).outcomes))
 
 
 @router.get("/studies/{study}/spec", response_model=SpecOut, responses=documented(404, 409))

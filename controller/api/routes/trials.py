@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
 from controller.api.models.trials import TrialDetailOut, TrialsPage, ValuesOut
@@ -30,6 +30,7 @@ from controller.documents.trials import detail_document, trial_document
 from ledger import reads
 from ledger.database import ReadSession
 from ledger.records import Json
+from ledger.sort_columns import SortColumns
 from ledger.trial_extras import attempt_counts, last_metrics, search_scores
 from ledger.trial_pages import count_trials
 
@@ -39,10 +40,21 @@ MOST_CURVES = 50
 _CSV = {"text/csv": {"schema": {"type": "string"}}}
 
 
+def columns_of(request: Request) -> SortColumns:
+    """The app's own, made at its first use."""
+    state = request.app.state
+    if not hasattr(state, "sort_columns"):
+        state.sort_columns = SortColumns()
+    found: SortColumns = state.sort_columns
+    return found
+
+
 @router.get("/studies/{study}/trials", response_model=TrialsPage, responses=documented(404, 409))
-def list_trials(_: Reader, service: TheService, study: StudyName, asked: Listed) -> dict[str, Any]:
-    """One page of a study's trials, filtered and sorted by the database."""
-    where = asked.filter()
+def list_trials(
+    request: Request, _: Reader, service: TheService, study: StudyName, asked: Listed
+) -> dict[str, Any]:
+    """One page of a study's trials, filtered and sorted on the server."""
+    where, columns = asked.filter(), columns_of(request)
     with service.ledger.read() as session:
         found = study_named(session, study)
         page = reads.list_trials(
@@ -53,8 +65,9 @@ def list_trials(_: Reader, service: TheService, study: StudyName, asked: Listed)
             descending=asked.order == "desc",
             cursor=asked.cursor,
             limit=asked.limit,
+            columns=columns,
         )
-        total = count_trials(session, found.id, where) if asked.count else None
+        total = count_trials(session, found.id, where, columns) if asked.count else None
         items = _rows(session, page.items)
     return {"items": items, "next_cursor": page.next_cursor, "total": total}
 
