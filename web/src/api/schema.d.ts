@@ -1018,7 +1018,7 @@ export interface paths {
         };
         /**
          * List Trials
-         * @description One page of a study's trials, filtered and sorted by the database.
+         * @description One page of a study's trials, filtered and sorted on the server.
          */
         get: operations["list_trials_api_v1_studies__study__trials_get"];
         put?: never;
