@@ -128,7 +128,8 @@ def measure_peer(
     """Each read once, and then `repeat` times more where the first took less than a second."""
     python = python_of(peer, environments)
     database = work / f"{peer.folder}.db"
-    fill = [python, ADAPTERS / f"{peer.fill}.py", "--ledger", ledger, "--database", database]
+    program = str(ADAPTERS / f"{peer.fill}.py")
+    fill = [str(python), program, "--ledger", str(ledger), "--database", str(database)]
     subprocess.run(fill, check=True, env=_environment(work), stdout=subprocess.DEVNULL)
     found: list[dict[str, Any]] = []
     for asked in peer.reads:

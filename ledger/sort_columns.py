@@ -40,8 +40,8 @@ KEPT: Final = frozenset(
 """What no index of the database is ordered by."""
 RUN: Final = 20_000
 """Trials of a run, at most."""
-PLACES_KEPT: Final = 6_000_000
-"""Of all columns together, at some twelve bytes each."""
+PLACES_KEPT: Final = 5_000_000
+"""Of all columns together, at sixteen bytes each."""
 _NAMED: Final = 5000
 """Trials that a query names one by one, at most."""
 _TRIED: Final = (500, 2000)
@@ -94,7 +94,7 @@ class _Column:
         ordered = sorted([*known, *places])
         if not ordered:
             return
-        numbers = array("i", [number for _, number in ordered])
+        numbers = array("q", [number for _, number in ordered])
         if self.textual:
             words = [self.words.setdefault(str(key), str(key)) for key, _ in ordered]
             self.runs.append(_Run(words, numbers))
