@@ -75,7 +75,7 @@ def open_files() -> int:
 def hold_streams(service: Service, study: Driven, streams: int) -> int:
     """So many, one more of which is refused; how many are told of one event, and leave nothing."""
     told = 0
-    with contextlib.ExitStack() as stack, api_server(service, streams=streams) as url:
+    with api_server(service, streams=streams) as url, contextlib.ExitStack() as stack:
         ask(url)
         before, since = open_files(), head_seq(study)
         opened = [stack.enter_context(connected(url)) for _ in range(streams)]
@@ -120,7 +120,7 @@ def test_slow_clients_keep_nobody_waiting(service: Service, study: Driven) -> No
     part = f"POST {STUDY}/pause HTTP/1.1\r\n{HEAD}Content-Length: 100\r\n\r\n{{"
     for number in range(5, 25):
         study.record(study.proposed(number, params={"x": "y" * 200_000}))
-    with contextlib.ExitStack() as stack, api_server(service) as url:
+    with api_server(service) as url, contextlib.ExitStack() as stack:
         for _ in range(heads):
             stack.enter_context(connected(url)).sendall(b"GET /healthz HTTP/1.1\r\nHo")
         for _ in range(bodies):
