@@ -9,9 +9,10 @@ from controller.documents.plain_text import plain
 from controller.documents.studies import metric_of
 from controller.documents.times import iso
 from controller.spec.notify import Event
-from ledger import reads, summaries
+from ledger import reads
 from ledger.database import ReadSession
 from ledger.notification_records import Notification, message_id
+from ledger.outcome_counts import OutcomeCounts
 from ledger.records import EntryRecord, Json, Study
 
 LONGEST: Final = 500
@@ -79,7 +80,7 @@ def _best(session: ReadSession, study: Study) -> Json:
 
 
 def _study_facts(session: ReadSession, study: Study, payload: Payload) -> dict[str, Json]:
-    outcomes = summaries.count_outcomes(session, study.id)
+    outcomes = OutcomeCounts().of(session, study.id)
     # Completing has no reason of its own: why it stopped looking was said when it did.
     reason = payload["reason"] if payload["reason"] is not None else study.reason
     return {
