@@ -37,10 +37,22 @@ LONGEST_SEQ: Final = 2**62
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _BEGIN: Final = b"retry: 1000\n\n"
 _HEARTBEAT: Final = b": still here\n\n"
+_EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "One event of the stream, its fields as the format names them",
+    "required": ["id", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "What `Last-Event-ID` goes on after"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
 _CONTENT: Final[dict[str, Any]] = {
     STREAM: {
-        "schema": {"type": "string"},
-        "example": 'id: 311\ndata: {"seq":311,"kind":"trial_decided","at":"…","payload":{}}\n\n',
+        "schema": _EVENT,
+        "example": {
+            "id": "311",
+            "data": '{"seq":311,"kind":"trial_decided","at":"…","payload":{}}',
+        },
     }
 }
 

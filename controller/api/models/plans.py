@@ -10,6 +10,7 @@ class StudyToCheck(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={"examples": [{"study": {"name": "demo"}, "trial_wall_s": 90.0}]},
     )
     study: dict[str, JsonValue]
@@ -24,6 +25,7 @@ class RolloutRates(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {"prompts": 64, "average_tokens": 512, "tokens_per_second": 2500, "window_s": 60}
@@ -41,6 +43,7 @@ class RolloutQuestion(RolloutRates):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {

@@ -7,17 +7,26 @@ from fastapi import Body, Depends, Header, Request, Response
 
 from controller.api.access import Principal, allowed
 from controller.api.models.blobs import BlobState, Digests, Missing, TreeWanted
-from controller.api.problems import Refused, documented
+from controller.api.problems import MEDIA_TYPE, documented
 from controller.api.routing import new_router
 from controller.api.tokens import Scope
 from controller.api.uploads import Uploads, check_digest
 from controller.wiring import Service
+from ledger.errors import InvalidInput
 
 router = new_router("blobs")
 
 Submitter = Annotated[Principal, Depends(allowed(Scope.SUBMIT))]
 OCTETS: Final = "application/octet-stream"
-_RANGE: Final = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})\Z")
+_RANGE: Final = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})\Z")
+ContentRange = Annotated[
+    str | None,
+    Header(
+        examples=["bytes 0-1023/4096"],
+        # Documented and not checked there: the refusal below says what to write instead.
+        json_schema_extra={"pattern": "^bytes [0-9]{1,15}-[0-9]{1,15}/[0-9]{1,15}$"},
+    ),
+]
 
 
 def uploads_of(service: Service, principal: Principal) -> Uploads:
@@ -47,7 +56,9 @@ def blob_state(mine: Mine, digest: str) -> Response:
     """200 when you sent all of it; else 404, and `Upload-Offset` says where to go on."""
     found = mine.received(check_digest(digest))
     headers = {"Upload-Offset": str(found.bytes)}
-    return Response(status_code=200 if found.is_complete else 404, headers=headers)
+    if found.is_complete:
+        return Response(headers=headers)
+    return Response(status_code=404, headers=headers, media_type=MEDIA_TYPE)
 
 
 @router.put(
@@ -59,7 +70,7 @@ def put_blob(
     mine: Mine,
     digest: str,
     piece: Annotated[bytes, Body(media_type=OCTETS)] = b"",
-    content_range: Annotated[str | None, Header(examples=["bytes 0-1023/4096"])] = None,
+    content_range: ContentRange = None,
 ) -> dict[str, Any]:
     """Send a file of at most 8 MiB, or a piece of a larger one with `Content-Range: bytes
     FIRST-LAST/TOTAL`. Pieces are sent in order; after a cut ask HEAD where to go on. The whole
@@ -82,7 +93,7 @@ def put_tree(mine: Mine, digest: str, body: TreeWanted) -> dict[str, Any]:
 
 
 def _range(content_range: str | None, length: int) -> tuple[int, int]:
-    """Where the piece begins and how long the whole is. Raises Refused."""
+    """Where the piece begins and how long the whole is. Raises InvalidInput."""
     if content_range is None:
         return 0, length
     match = _RANGE.match(content_range)
@@ -91,9 +102,8 @@ def _range(content_range: str | None, length: int) -> tuple[int, int]:
         or int(match[2]) - int(match[1]) + 1 != length
         or int(match[2]) >= int(match[3])
     ):
-        raise Refused(
-            "malformed",
+        raise InvalidInput(
             f"Content-Range: {content_range[:100]!r}: write `bytes FIRST-LAST/TOTAL` for the "
-            f"{length} bytes of the body",
+            f"{length} bytes of the body"
         )
     return int(match[1]), int(match[3])

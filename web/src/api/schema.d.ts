@@ -7329,10 +7329,16 @@ export interface operations {
                 };
                 content: {
                     /**
-                     * @example id: 311
-                     *     data: {"seq":311,"kind":"trial_decided","at":"…","payload":{}}
+                     * @example {
+                     *       "data": "{\"seq\":311,\"kind\":\"trial_decided\",\"at\":\"…\",\"payload\":{}}",
+                     *       "id": "311"
+                     *     }
                      */
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        data: string;
+                        /** @description What `Last-Event-ID` goes on after */
+                        id: string;
+                    };
                 };
             };
             /** @description The request cannot be read */
@@ -9788,10 +9794,16 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["EventsOut"];
                     /**
-                     * @example id: 311
-                     *     data: {"seq":311,"kind":"trial_decided","at":"…","payload":{}}
+                     * @example {
+                     *       "data": "{\"seq\":311,\"kind\":\"trial_decided\",\"at\":\"…\",\"payload\":{}}",
+                     *       "id": "311"
+                     *     }
                      */
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        data: string;
+                        /** @description What `Last-Event-ID` goes on after */
+                        id: string;
+                    };
                 };
             };
             /** @description The request cannot be read */
