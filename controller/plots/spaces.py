@@ -11,7 +11,8 @@ from ledger.records import Json
 MOST_NUMBERS: Final = 24_000
 """In one answer: at some ten bytes each it stays below 300 kB."""
 GRID: Final = 24
-_PASSES: Final = 40
+_PASSES: Final = 6
+"""Cells that far from any trial say nothing: they stay empty."""
 
 
 def coordinates(sample: Sample, axes: Sequence[Axis]) -> dict[str, Json]:
@@ -67,7 +68,17 @@ def contour(sample: Sample, x: Axis, y: Axis) -> dict[str, Json]:
 
 
 def _size(axis: Axis) -> int:
-    return GRID if axis.categories is None else max(1, len(axis.categories))
+    if axis.categories is not None:
+        return max(1, len(axis.categories))
+    return _integers(axis) or GRID
+
+
+def _integers(axis: Axis) -> int:
+    """How many values an axis of few integers has, each a cell of its own; else 0."""
+    if axis.kind != "int" or axis.low is None or axis.high is None:
+        return 0
+    count = int(axis.high) - int(axis.low) + 1
+    return count if 0 < count <= GRID else 0
 
 
 def _unit(axis: Axis, place: float) -> float:
@@ -77,6 +88,8 @@ def _unit(axis: Axis, place: float) -> float:
     low, high = axis.low, axis.high
     if low is None or high is None or high <= low:
         return 0.5
+    if count := _integers(axis):
+        return min(1.0, max(0.0, (place - low + 0.5) / count))
     if axis.log and low > 0 and place > 0:
         low, high, place = math.log(low), math.log(high), math.log(place)
     return min(1.0, max(0.0, (place - low) / (high - low)))
@@ -86,6 +99,8 @@ def _centres(axis: Axis, count: int) -> list[Json]:
     if axis.categories is not None:
         return list(axis.categories)
     low, high = axis.low or 0.0, axis.high or 1.0
+    if _integers(axis):
+        return [int(low) + n for n in range(count)]
     if axis.log and low > 0:
         a, b = math.log(low), math.log(high)
         return [short(math.exp(a + (b - a) * (n + 0.5) / count)) for n in range(count)]

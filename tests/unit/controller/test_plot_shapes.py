@@ -70,8 +70,26 @@ def test_a_contour_fills_what_lies_between_and_counts_what_is_there() -> None:
     assert isinstance(count, list)
     assert mean[0][0] == 1.0
     assert mean[-1][-1] == 3.0
-    assert all(1.0 <= value <= 3.0 for row in mean for value in row)
+    filled = [value for row in mean for value in row if value is not None]
+    assert len(filled) > 2
+    assert all(1.0 <= value <= 3.0 for value in filled)
+    assert mean[0][-1] is None, "far from any trial nothing is known"
     assert sum(sum(row) for row in count) == 2
+
+
+def test_a_contour_has_a_cell_for_each_of_few_integers() -> None:
+    layers = Axis(name="a", kind="int", log=False, categories=None, low=1, high=3)
+    rows: list[tuple[dict[str, float | str], float]] = [
+        ({"a": n, "b": 0.5}, float(n)) for n in (1, 2, 3, 3)
+    ]
+    shown = contour(sample_of(rows), layers, axis("b", ["0.5"]))
+    assert shown["x"] == {**layers.document(), "cells": [1, 2, 3]}
+    assert shown["count"] == [[1, 1, 2]]
+    numbered = Axis(name="b", kind="int", log=True, categories=None, low=1, high=100)
+    wide = contour(sample_of([({"a": 2, "b": 100}, 1.0)]), layers, numbered)
+    assert isinstance(wide["count"], list)
+    assert [len(row) for row in wide["count"]] == [3] * 24
+    assert wide["count"][-1] == [0, 1, 0]
 
 
 def test_an_axis_of_choices_places_every_kind_of_value() -> None:

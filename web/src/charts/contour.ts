@@ -30,9 +30,14 @@ export function contourOption(plot: ContourPlot, palette: Palette): ChartOption 
   const axis = (side: "x" | "y") => ({
     type: "category",
     name: chartText(plot[side].name, 30),
-    nameLocation: "middle",
-    nameGap: side === "x" ? 28 : 66,
-    nameTextStyle: { color: palette.soft, fontSize: 12 },
+    ...(side === "x"
+      ? { nameLocation: "middle", nameGap: 28 }
+      : { nameLocation: "end", nameGap: 10 }),
+    nameTextStyle: {
+      color: palette.soft,
+      fontSize: 12,
+      ...(side === "y" ? { align: "left", padding: [0, 0, 0, -24] } : {}),
+    },
     data: plot[side].cells.map(cellText),
     axisLine: { show: false },
     axisTick: { show: false },
@@ -42,7 +47,7 @@ export function contourOption(plot: ContourPlot, palette: Palette): ChartOption 
   const colours = [0, 0.25, 0.5, 0.75, 1].map((at) => mixed(palette.grid, palette.accent, at));
   return {
     ...base,
-    grid: { left: 30, right: 16, top: 52, bottom: 30, containLabel: true },
+    grid: { left: 12, right: 16, top: 64, bottom: 30, containLabel: true },
     tooltip: {
       ...(base.tooltip as object),
       formatter: (hovered: unknown) => tooltip((hovered as { data: Cell }).data, plot),
@@ -51,7 +56,7 @@ export function contourOption(plot: ContourPlot, palette: Palette): ChartOption 
     yAxis: axis("y"),
     visualMap: {
       min: low,
-      max: high > low ? high : low + 1,
+      max: high > low ? high : low + Math.max(1, Math.abs(low) * 0.1),
       dimension: 2,
       orient: "horizontal",
       left: "center",
