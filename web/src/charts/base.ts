@@ -1,7 +1,7 @@
 /** What all charts look like: quiet axes, tooltips drawn on the canvas. */
 import type { EChartsCoreOption } from "echarts/core";
 import { formatNumber } from "../format/numbers";
-import { oneLine } from "../format/text";
+import { shortName } from "../format/text";
 import type { Palette } from "./palette";
 
 export type ChartOption = EChartsCoreOption;
@@ -12,7 +12,7 @@ export const axisNumber = (value: number): string => formatNumber(value, 3);
 
 /** Text from a candidate, as the canvas's rich text may show it. */
 export const chartText = (text: string, most = 60): string =>
-  oneLine(text, most).replace(/[{}|]/g, " ");
+  shortName(text, most).replace(/[{}|]/g, " ");
 
 export function baseOption(palette: Palette): ChartOption {
   return {
@@ -38,7 +38,7 @@ export function valueAxis(palette: Palette, name: string): ChartOption {
     name,
     nameLocation: "middle",
     nameTextStyle: { color: palette.faint, fontSize: 12 },
-    axisLine: { show: false },
+    axisLine: { show: false, onZero: false },
     axisTick: { show: false },
     axisLabel: { color: palette.faint, formatter: axisNumber, hideOverlap: true },
     splitLine: { lineStyle: { color: palette.grid } },
@@ -56,11 +56,22 @@ export function measureAxis(palette: Palette, name: string): ChartOption {
   };
 }
 
+/** From the first to the last of these steps; one alone stands in the middle. */
+export function stepRange(steps: readonly number[]): ChartOption {
+  if (steps.length === 0) return {};
+  let [first, last] = [Infinity, -Infinity];
+  for (const step of steps) {
+    first = Math.min(first, step);
+    last = Math.max(last, step);
+  }
+  return first < last ? { min: first, max: last } : { min: first - 1, max: last + 1 };
+}
+
 export function stepAxis(palette: Palette, name: string): ChartOption {
   return {
     ...valueAxis(palette, name),
     nameGap: 26,
-    axisLine: { show: true, lineStyle: { color: palette.border } },
+    axisLine: { show: true, onZero: false, lineStyle: { color: palette.border } },
     splitLine: { show: false },
     minInterval: 1,
   };

@@ -1,7 +1,15 @@
 /** A metric over its steps. */
 import { curvePoints, type Curve } from "../format/finite";
 import { formatCount, formatNumber } from "../format/numbers";
-import { axisNumber, baseOption, chartText, measureAxis, stepAxis, type ChartOption } from "./base";
+import {
+  axisNumber,
+  baseOption,
+  chartText,
+  measureAxis,
+  stepAxis,
+  stepRange,
+  type ChartOption,
+} from "./base";
 import type { ChartTable } from "./Chart";
 import type { Palette } from "./palette";
 
@@ -14,9 +22,12 @@ export interface NamedCurve {
 /** Several curves over the same steps; NaN and infinities are marked where they were reported. */
 export function curvesOption(curves: readonly NamedCurve[], palette: Palette): ChartOption {
   const base = baseOption(palette);
+  const all = curves.flatMap(({ curve }) => curvePoints(curve));
+  const is_bare = !all.some((point) => Number.isFinite(point.value));
+  const marks = marksOf(all);
   return {
     ...base,
-    grid: { left: 8, right: 16, top: 10, bottom: 4, containLabel: true },
+    grid: { left: 8, right: 16, top: 16, bottom: 4, containLabel: true },
     tooltip: {
       ...(base.tooltip as object),
       trigger: "axis",
@@ -25,15 +36,17 @@ export function curvesOption(curves: readonly NamedCurve[], palette: Palette): C
     },
     xAxis: {
       ...stepAxis(palette, ""),
-      min: "dataMin",
-      max: "dataMax",
+      ...stepRange(all.map((point) => point.step)),
       axisLabel: { color: palette.faint, formatter: axisNumber, hideOverlap: true },
     },
-    yAxis: { ...measureAxis(palette, ""), splitNumber: 3 },
-    series: curves.map(({ name, curve, colour }) => {
-      const points = curvePoints(curve);
-      const finite = points.filter((point) => Number.isFinite(point.value));
-      const others = points.filter((point) => !Number.isFinite(point.value));
+    // Without a finite value there is nothing to measure, and yet the marks of the others to show.
+    yAxis: {
+      ...measureAxis(palette, ""),
+      splitNumber: 3,
+      ...(is_bare ? { min: 0, max: 1, axisLabel: { show: false } } : {}),
+    },
+    series: curves.map(({ name, curve, colour }, place) => {
+      const finite = curvePoints(curve).filter((point) => Number.isFinite(point.value));
       return {
         name: chartText(name),
         type: "line",
@@ -48,13 +61,25 @@ export function curvesOption(curves: readonly NamedCurve[], palette: Palette): C
           symbol: "none",
           lineStyle: { color: palette.bad, type: "dashed", width: 1 },
           label: { color: palette.bad, fontSize: 10, formatter: "{b}" },
-          data: others
-            .slice(0, 20)
-            .map((point) => ({ xAxis: point.step, name: formatNumber(point.value) })),
+          data: place === 0 ? marks : [],
         },
       };
     }),
   };
+}
+
+const MOST_MARKS = 20;
+
+/** What was not finite at each step, once, whichever of the curves it was. */
+function marksOf(points: readonly { step: number; value: number }[]): readonly ChartOption[] {
+  const words = new Map<number, Set<string>>();
+  for (const { step, value } of points) {
+    if (Number.isFinite(value)) continue;
+    words.set(step, (words.get(step) ?? new Set()).add(formatNumber(value)));
+  }
+  return [...words]
+    .slice(0, MOST_MARKS)
+    .map(([step, said]) => ({ xAxis: step, name: [...said].join(" ") }));
 }
 
 interface TooltipPoint {

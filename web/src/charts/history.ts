@@ -1,7 +1,7 @@
 /** Values in the order trials ended, told apart by how they ended, with the best so far. */
 import type { HistoryPlot } from "../api/types";
 import { formatNumber, words } from "../format/numbers";
-import { baseOption, chartText, measureAxis, stepAxis, type ChartOption } from "./base";
+import { axisNumber, baseOption, chartText, measureAxis, stepAxis, type ChartOption } from "./base";
 import type { ChartTable } from "./Chart";
 import type { LegendItem } from "./Legend";
 import type { Palette } from "./palette";
@@ -51,18 +51,18 @@ export function historyOption(plot: HistoryPlot, palette: Palette): ChartOption 
     ...plot.points.finish.slice(0, 1),
     ...plot.without_value.finish.slice(0, 1),
   );
+  const left = labelsWidth(plot);
   const x = { ...stepAxis(palette, "trials ended"), min: Math.max(0, first - 1), max: last };
   return {
     ...base,
     grid: [
       {
-        left: 12,
+        left,
         right: 24,
-        top: 24,
-        bottom: has_marks ? 30 + NO_VALUE_PX : 28,
-        containLabel: true,
+        top: 28,
+        bottom: has_marks ? 50 + NO_VALUE_PX : 48,
       },
-      { left: 12, right: 24, height: NO_VALUE_PX, bottom: 28, containLabel: true },
+      { left, right: 24, height: NO_VALUE_PX, bottom: 46 },
     ],
     tooltip: {
       ...(base.tooltip as object),
@@ -88,6 +88,19 @@ export function historyOption(plot: HistoryPlot, palette: Palette): ChartOption 
       ...outcomeSeries(plot, palette),
     ],
   };
+}
+
+/** Both grids begin where the longest number of the axis ends: fitted by itself, each would begin
+ * elsewhere, and a trial without a value stand under another one's. */
+function labelsWidth({ points }: HistoryPlot): number {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of points.value) {
+    if (value === null) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  const texts = [low, high].filter(Number.isFinite).map(axisNumber);
+  return 16 + 7 * Math.max(5, ...texts.map((text) => text.length));
 }
 
 const tail = (values: readonly number[]): readonly number[] => values.slice(-1);

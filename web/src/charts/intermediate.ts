@@ -1,7 +1,7 @@
 /** Curves of several trials over each other: the running, the kept and the others. */
 import type { IntermediatePlot } from "../api/types";
 import { formatCount, formatNumber, words } from "../format/numbers";
-import { baseOption, chartText, measureAxis, stepAxis, type ChartOption } from "./base";
+import { baseOption, chartText, measureAxis, stepAxis, stepRange, type ChartOption } from "./base";
 import type { ChartTable } from "./Chart";
 import type { LegendItem } from "./Legend";
 import type { Palette } from "./palette";
@@ -51,7 +51,10 @@ export function intermediateOption(plot: IntermediatePlot, palette: Palette): Ch
         return `${point.seriesName}\nstep ${formatCount(step)}  ${formatNumber(value, 5)}`;
       },
     },
-    xAxis: stepAxis(palette, "step"),
+    xAxis: {
+      ...stepAxis(palette, "step"),
+      ...stepRange(plot.curves.flatMap((curve) => curve.steps)),
+    },
     yAxis: measureAxis(palette, ""),
     series: plot.curves.map((curve) => {
       const { tone, word } = curveLook(curve);
