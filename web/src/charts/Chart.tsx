@@ -1,6 +1,7 @@
 /** A chart with its legend in words and the same data as a table. */
 import type { EChartsType } from "echarts/core";
 import { useEffect, useRef, useState, type ReactNode } from "react";
+import { oneLine } from "../format/text";
 import { Skeleton } from "../ui/States";
 import { Icon } from "../ui/Icon";
 import type { ChartOption } from "./base";
@@ -106,7 +107,7 @@ function Canvas({ label, option, height, onClick }: CanvasProps) {
           <Skeleton height="100%" />
         </div>
       )}
-      <div ref={frame} className={css.canvas} role="img" aria-label={label} />
+      <div ref={frame} className={css.canvas} role="img" aria-label={oneLine(label)} />
     </div>
   );
 }
@@ -118,15 +119,16 @@ interface TableViewProps {
 }
 
 function TableView({ label, table, height }: TableViewProps) {
+  const name = oneLine(label);
   return (
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keyboard
-    <div className={css.table} style={{ height }} tabIndex={0} role="region" aria-label={label}>
+    <div className={css.table} style={{ height }} tabIndex={0} role="region" aria-label={name}>
       <table>
         <thead>
           <tr>
             {table.columns.map((column) => (
               <th key={column} scope="col">
-                {column}
+                {oneLine(column, 60)}
               </th>
             ))}
           </tr>

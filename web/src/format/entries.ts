@@ -30,10 +30,12 @@ function asState(state: unknown, said: string): Told {
 const because = (reason: unknown, state?: unknown): string =>
   typeof reason === "string" && reason !== state ? ` (${code(reason)})` : "";
 
+const by = (whom: unknown): string => (text(whom) === "" ? "" : ` by ${text(whom)}`);
+
 const OUTCOMES: Readonly<Record<string, string>> = { keep: "kept", discard: "discarded" };
 
 const TELLERS: Readonly<Record<string, Teller>> = {
-  study_submitted: (p) => told("flask", "info", `Submitted by ${text(p.actor)}`),
+  study_submitted: (p) => told("flask", "info", `Submitted${by(p.actor)}`),
   study_imported: (p) =>
     told(
       "download",
@@ -42,7 +44,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     ),
   trial_imported: (p) =>
     asState(p.state, `${text(p.trial_id)} imported, ${code(p.state)}, value ${number(p.value)}`),
-  study_moved: (p) => asState(p.new, `Study is ${code(p.new)}${because(p.reason)}`),
+  study_moved: (p) => asState(p.new, `Study is ${code(p.new)}${because(p.reason, p.new)}`),
   inputs_frozen: (p) =>
     told("lock", "info", `Inputs frozen: ${plural(Object.keys(p.inputs ?? {}).length, "tree")}`),
   worker_claimed: (p) => told("system", "mute", `Claimed by worker ${text(p.owner)}`),
@@ -65,7 +67,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     told(
       "clock",
       "mute",
-      `Trial ${number(p.number)} proposed by ${text(p.proposer)} (${code(p.trial_kind)})`,
+      `Trial ${number(p.number)} proposed${by(p.proposer)}${because(p.trial_kind)}`,
     ),
   attempt_launching: (p) => told("clock", "info", `Launching ${attempt(p)}`),
   attempt_started: (p) => told("play", "info", `Started ${attempt(p)}`),
@@ -101,7 +103,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     told("flag", "good", `${text(p.candidate_id)} promoted for ${text(p.model)}`),
 };
 
-const attempt = (payload: Payload): string => text(payload.attempt_id);
+const attempt = (payload: Payload): string => text(payload.attempt_id) || "an attempt";
 
 /** A kind that is not known is shown by its name. */
 export function tellEntry(entry: Pick<Entry, "kind" | "payload">): Told {

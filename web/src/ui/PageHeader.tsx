@@ -1,6 +1,6 @@
 import { Link, type LinkProps } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
-import { oneLine } from "../format/text";
+import { oneLine, shortName } from "../format/text";
 import { Icon } from "./Icon";
 import css from "./PageHeader.module.css";
 
@@ -21,6 +21,7 @@ interface PageHeaderProps {
 
 /** Where one is, what it is called, what can be done with it. */
 export function PageHeader({ title, crumbs = [], badge, note, actions }: PageHeaderProps) {
+  const name = oneLine(title);
   useEffect(() => {
     document.title = `${oneLine(title, 80)} · ARL`;
   }, [title]);
@@ -32,7 +33,7 @@ export function PageHeader({ title, crumbs = [], badge, note, actions }: PageHea
             {crumbs.map((crumb, index) => (
               <li key={crumb.label}>
                 {index > 0 && <Icon name="chevron_right" size={12} />}
-                <Link {...crumb.link}>{oneLine(crumb.label, 60)}</Link>
+                <Link {...crumb.link}>{shortName(crumb.label, 36)}</Link>
               </li>
             ))}
           </ol>
@@ -40,8 +41,8 @@ export function PageHeader({ title, crumbs = [], badge, note, actions }: PageHea
       )}
       <div className={css.row}>
         <div className={css.titles}>
-          <h1 className={css.title} title={title.length > 60 ? title : undefined}>
-            {title}
+          <h1 className={css.title} title={name.length > 60 ? name : undefined}>
+            {name}
           </h1>
           {badge}
         </div>

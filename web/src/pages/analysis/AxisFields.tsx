@@ -1,5 +1,5 @@
 /** Which two of several names lie across and up. */
-import { oneLine } from "../../format/text";
+import { shortName } from "../../format/text";
 import { SelectField } from "../../ui/Field";
 import css from "./Analysis.module.css";
 
@@ -11,7 +11,7 @@ interface AxisFieldsProps {
 }
 
 export function AxisFields({ names, x, y, onChange }: AxisFieldsProps) {
-  const options = names.map((name) => ({ value: name, label: oneLine(name, 50) }));
+  const options = names.map((name) => ({ value: name, label: shortName(name, 50) }));
   return (
     <div className={css.controls}>
       <SelectField

@@ -21,7 +21,7 @@ import {
 } from "../../charts/parallel";
 import { outcomesLegend, sliceOption, sliceTable } from "../../charts/slice";
 import { formatCount, plural } from "../../format/numbers";
-import { oneLine } from "../../format/text";
+import { oneLine, shortName } from "../../format/text";
 import { Chips } from "../../ui/Layout";
 import { Empty } from "../../ui/States";
 import css from "./Analysis.module.css";
@@ -47,7 +47,7 @@ function ParamChips({ names, search, change }: ViewProps) {
     <div className={css.controls}>
       <Chips
         label="Parameters"
-        options={names.params.map((name) => ({ value: name, label: oneLine(name, 40) }))}
+        options={names.params.map((name) => ({ value: name, label: shortName(name, 40) }))}
         chosen={search.params ?? names.params}
         onChange={(chosen) => {
           const kept = names.params.filter((name) => chosen.includes(name));
@@ -89,7 +89,7 @@ function Parallel({ plot }: { readonly plot: CoordinatesPlot }) {
   const open = useOpenTrial(plot.study);
   const option = useMemo(() => parallelOption(plot, palette), [plot, palette]);
   const table = useMemo(() => coordinatesTable(plot), [plot]);
-  const constant = plot.axes.filter(isConstant).map((axis) => oneLine(axis.name, 40));
+  const constant = plot.axes.filter(isConstant).map((axis) => shortName(axis.name, 40));
   const notes = [
     "Drag along an axis to pick out the trials that pass there; the better a trial, the stronger its line.",
     constant.length > 0 ? `The same in all: ${constant.join(", ")}.` : undefined,
@@ -99,7 +99,7 @@ function Parallel({ plot }: { readonly plot: CoordinatesPlot }) {
     <div className={css.wide}>
       <div style={{ minWidth: (plot.axes.length + 1) * AXIS_PX }}>
         <Chart
-          label={`${plural(plot.number.length, "trial")} as lines through ${plural(plot.axes.length, "parameter")} to ${plot.metric}`}
+          label={`${plural(plot.number.length, "trial")} as lines through ${plural(plot.axes.length, "parameter")} to ${oneLine(plot.metric, 80)}`}
           option={option}
           table={table}
           height={HEIGHT}
@@ -205,7 +205,7 @@ function Slice({ plot, axis, height }: SliceProps) {
         option={option}
         table={table}
         height={height}
-        legend={<h3 title={name}>{name}</h3>}
+        legend={<h3 title={name}>{shortName(axis.name, 30)}</h3>}
         onClick={open}
       />
     </div>

@@ -10,7 +10,7 @@ import { usePalette } from "../../charts/palette";
 import { intervalOf } from "../../format/evidence";
 import { numberAt } from "../../format/finite";
 import { formatCount, formatNumber, plural } from "../../format/numbers";
-import { oneLine } from "../../format/text";
+import { oneLine, shortName } from "../../format/text";
 import { StateBadge } from "../../ui/Badge";
 import { Button } from "../../ui/Button";
 import { Card } from "../../ui/Card";
@@ -57,8 +57,8 @@ export function ScoresCompared({
           <Gains trials={trials} />
           {scoreRows(trials).map((row) => (
             <tr key={`${row.split}/${row.metric}`}>
-              <th scope="row">
-                {oneLine(row.metric, 60)}
+              <th scope="row" title={oneLine(row.metric)}>
+                {shortName(row.metric, 36)}
                 <span className={css.small}>{row.split}</span>
               </th>
               {row.values.map((value, at) => (
@@ -138,7 +138,7 @@ export function ParamsCompared({ trials }: ComparedProps) {
           {rows.map((row) => (
             <tr key={row.name} className={cx(!row.differs && trials.length > 1 && css.same)}>
               <th scope="row" title={oneLine(row.name)}>
-                {oneLine(row.name, 60)}
+                {shortName(row.name, 36)}
               </th>
               {row.values.map((value, at) => (
                 <td key={trials[at]?.id}>{value === undefined ? <None /> : paramText(value)}</td>

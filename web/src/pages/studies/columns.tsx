@@ -23,7 +23,7 @@ export const studyColumns: readonly Column<StudyListed>[] = [
         to="/studies/$study"
         params={{ study: row.study }}
         className={css.name}
-        title={row.name}
+        title={oneLine(row.name)}
       >
         {oneLine(row.name, 120)}
       </Link>
@@ -32,14 +32,14 @@ export const studyColumns: readonly Column<StudyListed>[] = [
   {
     id: "state",
     title: "State",
-    width: 190,
+    width: 225,
     sort: "state",
     cell: (row) => <StateBadge state={row.state} reason={row.reason} />,
   },
   {
     id: "objective",
     title: "Objective",
-    width: 150,
+    width: 130,
     cell: (row) => (
       <Clipped>{`${row.direction === "maximize" ? "↑" : "↓"} ${oneLine(row.metric, 60)}`}</Clipped>
     ),
@@ -47,20 +47,20 @@ export const studyColumns: readonly Column<StudyListed>[] = [
   {
     id: "best",
     title: "Best",
-    width: 90,
+    width: 84,
     isNumber: true,
     cell: (row) => <NumberValue value={numberAt(row.best_value, "best_value", row.non_finite)} />,
   },
   {
     id: "trials",
     title: "Trials",
-    width: 130,
+    width: 120,
     cell: (row) => <OutcomeBar counts={row.trials} isCompact />,
   },
   {
     id: "budget",
     title: "Budget used",
-    width: 140,
+    width: 125,
     cell: (row) => {
       const tightest = tightestBudget(row.budgets);
       return tightest === null ? <None /> : <BudgetBar {...tightest} isCompact />;

@@ -1,5 +1,5 @@
 import { formatNumber } from "../../format/numbers";
-import { oneLine } from "../../format/text";
+import { oneLine, shortName } from "../../format/text";
 import { None } from "../../ui/Values";
 import css from "./Study.module.css";
 
@@ -18,8 +18,8 @@ export function ParamsList({ params }: { readonly params: Readonly<Record<string
     <dl className={css.params}>
       {names.map((name) => (
         <div key={name}>
-          <dt>{oneLine(name, 80)}</dt>
-          <dd title={String(params[name])}>{paramText(params[name] ?? null)}</dd>
+          <dt title={oneLine(name)}>{shortName(name, 48)}</dt>
+          <dd title={oneLine(String(params[name]))}>{paramText(params[name] ?? null)}</dd>
         </div>
       ))}
     </dl>

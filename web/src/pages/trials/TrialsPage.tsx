@@ -47,7 +47,8 @@ export function TrialsPage() {
       <Toolbar>
         <SearchField label="Search ids, parameters, reasons" value={text} onChange={setText} />
         <Chips<Outcome>
-          label="Outcomes"
+          label="Outcome"
+          isNamed
           options={OUTCOMES}
           chosen={search.outcomes ?? []}
           onChange={(outcomes) =>
@@ -55,7 +56,8 @@ export function TrialsPage() {
           }
         />
         <Chips<Kind>
-          label="Kinds"
+          label="Kind"
+          isNamed
           options={KINDS}
           chosen={search.kinds ?? []}
           onChange={(kinds) => change({ kinds: kinds.length === 0 ? undefined : [...kinds] })}

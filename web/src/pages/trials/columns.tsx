@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import type { TrialListed } from "../../api/types";
 import { numberAt } from "../../format/finite";
-import { oneLine } from "../../format/text";
+import { oneLine, shortName } from "../../format/text";
 import { StateBadge, Tag } from "../../ui/Badge";
 import type { Column } from "../../ui/DataTable";
 import { Clipped, None, NumberValue, RelativeTime } from "../../ui/Values";
@@ -13,15 +13,9 @@ type TrialColumn = Column<TrialListed>;
 
 const FIRST: readonly TrialColumn[] = [
   {
-    id: "compare",
-    title: "Compare",
-    width: 78,
-    cell: (row) => <PickBox trial={row.id} number={row.number} />,
-  },
-  {
     id: "number",
     title: "Trial",
-    width: 76,
+    width: 70,
     sort: "number",
     cell: (row) => (
       <Link
@@ -31,6 +25,13 @@ const FIRST: readonly TrialColumn[] = [
         {row.number}
       </Link>
     ),
+  },
+  {
+    id: "compare",
+    title: "Compare",
+    isTitleHidden: true,
+    width: 44,
+    cell: (row) => <PickBox trial={row.id} number={row.number} />,
   },
   {
     id: "outcome",
@@ -83,6 +84,8 @@ export interface DynamicNames {
   readonly params: readonly string[];
   readonly scores: readonly string[];
   readonly metrics: readonly string[];
+  /** Parameters that are numbers in all rows. */
+  readonly numeric: readonly string[];
 }
 
 /** Every name that occurs in the rows, in the order of first occurrence. */
@@ -90,21 +93,37 @@ export function namesIn(rows: readonly TrialListed[]): DynamicNames {
   const params = new Set<string>();
   const scores = new Set<string>();
   const metrics = new Set<string>();
+  const worded = new Set<string>();
   for (const row of rows) {
-    for (const name of Object.keys(row.params)) params.add(name);
+    for (const [name, value] of Object.entries(row.params)) {
+      params.add(name);
+      if (typeof value !== "number" && value !== null) worded.add(name);
+    }
     for (const name of Object.keys(row.scores)) scores.add(name);
     for (const name of Object.keys(row.metrics)) metrics.add(name);
   }
-  return { params: [...params], scores: [...scores], metrics: [...metrics] };
+  return {
+    params: [...params],
+    scores: [...scores],
+    metrics: [...metrics],
+    numeric: [...params].filter((name) => !worded.has(name)),
+  };
 }
 
-export function trialColumns({ params, scores, metrics }: DynamicNames): readonly TrialColumn[] {
+/** As wide as its title needs, within what a row can give. */
+function named(name: string): Pick<TrialColumn, "title" | "hint" | "width"> {
+  const title = shortName(name, 24);
+  return { title, hint: oneLine(name), width: Math.max(96, 44 + 7 * title.length) };
+}
+
+export function trialColumns(names: DynamicNames): readonly TrialColumn[] {
+  const { params, scores, metrics, numeric } = names;
   return [
     ...FIRST,
     ...params.map((name): TrialColumn => ({
       id: `params.${name}`,
-      title: oneLine(name, 60),
-      width: 120,
+      ...named(name),
+      isNumber: numeric.includes(name),
       sort: `params.${name}`,
       cell: (row) => {
         const value = row.params[name];
@@ -124,8 +143,7 @@ export function trialColumns({ params, scores, metrics }: DynamicNames): readonl
 function numberColumn(part: "scores" | "metrics", name: string): TrialColumn {
   return {
     id: `${part}.${name}`,
-    title: oneLine(name, 60),
-    width: 120,
+    ...named(name),
     isNumber: true,
     sort: `${part}.${name}`,
     cell: (row) => (
