@@ -5,6 +5,7 @@ import { problemText } from "../api/problems";
 import { Button } from "../ui/Button";
 import { Card } from "../ui/Card";
 import { TextField } from "../ui/Field";
+import { PageHeader } from "../ui/PageHeader";
 import { signedIn } from "./session";
 import css from "./SignIn.module.css";
 
@@ -21,7 +22,8 @@ export function SignIn() {
   });
   return (
     <div className={css.page}>
-      <Card title="Sign in" note="This server asks for a token.">
+      <PageHeader title="Sign in" note="This server asks for a token." />
+      <Card>
         <form
           className={css.form}
           onSubmit={(event) => {

@@ -3,7 +3,11 @@ import css from "./ColumnPicker.module.css";
 import { Icon } from "./Icon";
 
 interface ColumnPickerProps {
-  readonly columns: readonly { readonly id: string; readonly title: string }[];
+  readonly columns: readonly {
+    readonly id: string;
+    readonly title: string;
+    readonly hint?: string;
+  }[];
   readonly hidden: ReadonlySet<string>;
   readonly onChange: (id: string, is_hidden: boolean) => void;
 }
@@ -38,7 +42,7 @@ export function ColumnPicker({ columns, hidden, onChange }: ColumnPickerProps) {
               checked={!hidden.has(column.id)}
               onChange={(event) => onChange(column.id, !event.target.checked)}
             />
-            <span>{column.title}</span>
+            <span title={column.hint ?? column.title}>{column.hint ?? column.title}</span>
           </label>
         ))}
       </div>

@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, type ReactNode } from "react";
+import { useId, useLayoutEffect, useRef, type ReactNode } from "react";
 import { Button } from "./Button";
 import css from "./Dialog.module.css";
 
@@ -13,10 +13,15 @@ interface DialogProps {
 export function Dialog({ title, children, actions, onClose }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before it leaves the document: what is no longer there cannot give the focus back.
+  useLayoutEffect(() => {
     const dialog = ref.current;
+    const before = document.activeElement;
     dialog?.showModal();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
   }, []);
   return (
     <dialog
