@@ -20,9 +20,11 @@ export function LiveRoot() {
 
 function LiveStudy({ study }: { readonly study: string }) {
   // The stream begins where the first answer ended, so nothing falls between the two.
-  const { data } = useQuery(studyQuery(study));
+  const { data, isError } = useQuery(studyQuery(study));
   const id = data?.study;
   const [lost, setLost] = useState(0);
+  // There is no such study, or no server: how live the page is can still be said.
+  if (data === undefined && isError) return <LiveAll />;
   if (data === undefined || id !== study) return null;
   return (
     <StudyStream key={lost} study={id} from={data.head.seq} onLost={() => setLost(lost + 1)} />

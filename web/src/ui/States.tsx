@@ -1,6 +1,7 @@
 /** What a view shows when there is nothing, nothing yet, or something went wrong. */
-import type { ReactNode } from "react";
-import { problemText } from "../api/problems";
+import { useEffect, type ReactNode } from "react";
+import { isMissing, problemText } from "../api/problems";
+import { visible } from "../format/text";
 import { Button } from "./Button";
 import { Icon, type IconName } from "./Icon";
 import css from "./States.module.css";
@@ -32,18 +33,26 @@ interface FailureProps {
   readonly onRetry?: () => void;
   /** It is the whole page, and what it says the page's heading. */
   readonly isPage?: boolean;
+  /** Where to go instead. */
+  readonly children?: ReactNode;
 }
 
 /** Says what could not be had and why, in the server's own words, and offers to try again. */
-export function Failure({ error, what, onRetry, isPage = false }: FailureProps) {
+export function Failure({ error, what, onRetry, isPage = false, children }: FailureProps) {
   const Title = isPage ? "h1" : "p";
+  const is_missing = isMissing(error);
+  const said = `${what} ${is_missing ? "was not found" : "could not be shown"}`;
+  useEffect(() => {
+    if (isPage) document.title = `${said} · ARL`;
+  }, [isPage, said]);
   return (
     <div className={css.state} role="alert">
-      <span className={css.bad}>
-        <Icon name="alert" size={22} />
+      <span className={is_missing ? css.mark : css.bad}>
+        <Icon name={is_missing ? "question" : "alert"} size={22} />
       </span>
-      <Title className={css.title}>{what} could not be shown</Title>
-      <p className={css.text}>{problemText(error)}</p>
+      <Title className={css.title}>{said}</Title>
+      <p className={css.text}>{visible(problemText(error))}</p>
+      {children}
       {onRetry !== undefined && (
         <Button icon="refresh" onClick={onRetry}>
           Try again

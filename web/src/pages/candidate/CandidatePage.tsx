@@ -1,6 +1,6 @@
 /** A candidate: what it is, what it changes, every execution of it. */
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { candidateQuery } from "../../api/queries/candidates";
 import { isMissing } from "../../api/problems";
 import type { Candidate, TrialOut } from "../../api/types";
@@ -36,7 +36,9 @@ export function CandidatePage() {
             error={found.error}
             isPage
             {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-          />
+          >
+            <Link to="/studies">All studies</Link>
+          </Failure>
         </Card>
       );
     }

@@ -5,7 +5,7 @@ import { formatCount } from "../../format/numbers";
 import { oneLine } from "../../format/text";
 import { Tag } from "../../ui/Badge";
 import { StatTile, StatTiles } from "../../ui/Card";
-import { Failure, Loading, Skeleton } from "../../ui/States";
+import { Failure, Loading } from "../../ui/States";
 import { Digest } from "../../ui/Values";
 
 /** Where the chain ends, and how far the server recomputed it. */
@@ -14,11 +14,7 @@ export function ChainStatus({ chain }: { readonly chain: string }) {
   if (found.data === undefined) {
     if (found.isError)
       return <Failure what="The chain" error={found.error} onRetry={() => void found.refetch()} />;
-    return (
-      <Loading what="the chain">
-        <Skeleton height="5.25rem" />
-      </Loading>
-    );
+    return <ChainWaiting />;
   }
   const { data } = found;
   return (
@@ -35,6 +31,21 @@ export function ChainStatus({ chain }: { readonly chain: string }) {
         <Digest value={data.digest} />
       </StatTile>
     </StatTiles>
+  );
+}
+
+/** As tall as what comes, on a phone too. */
+export function ChainWaiting() {
+  return (
+    <Loading what="the chain">
+      <StatTiles>
+        {["Length", "Whole", "Head"].map((label) => (
+          <StatTile key={label} label={label} note={"\u00a0"}>
+            {"\u00a0"}
+          </StatTile>
+        ))}
+      </StatTiles>
+    </Loading>
   );
 }
 

@@ -17,11 +17,13 @@ import { Stack, Toolbar } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
 import { Empty, Failure } from "../../ui/States";
 import { Digest, Moment } from "../../ui/Values";
-import { ChainStatus } from "./ChainStatus";
+import { ChainStatus, ChainWaiting } from "./ChainStatus";
 import { linkColumns } from "./columns";
 import { SERVICE_CHAIN, type LedgerSearch } from "./search";
 
 const route = getRouteApi("/ledger");
+
+const NO_LINKS: readonly ChainLink[] = [];
 
 export function LedgerPage() {
   const search = route.useSearch();
@@ -47,7 +49,7 @@ export function LedgerPage() {
         note="Every fact in its order. Each link holds the digest of the one before."
       />
       <Stack>
-        {chain !== undefined && <ChainStatus chain={chain} />}
+        {chain === undefined ? <ChainWaiting /> : <ChainStatus chain={chain} />}
         <Card isFlush>
           <Toolbar>
             <SelectField
@@ -57,13 +59,11 @@ export function LedgerPage() {
               onChange={(next) => change({ chain: next, kinds: undefined })}
               options={choices}
             />
-            {chain !== undefined && (
-              <KindFilter
-                chain={chain}
-                chosen={search.kinds?.[0]}
-                onChange={(kinds) => change({ kinds })}
-              />
-            )}
+            <KindFilter
+              chain={chain}
+              chosen={search.kinds?.[0]}
+              onChange={(kinds) => change({ kinds })}
+            />
             <SelectField
               label="Order"
               isLabelHidden
@@ -75,7 +75,9 @@ export function LedgerPage() {
               ]}
             />
           </Toolbar>
-          {chain !== undefined && (
+          {chain === undefined ? (
+            <LinksWaiting />
+          ) : (
             <Links chain={chain} kinds={search.kinds ?? []} order={search.order ?? "desc"} />
           )}
         </Card>
@@ -84,14 +86,28 @@ export function LedgerPage() {
   );
 }
 
+/** As tall as the list will be. */
+function LinksWaiting() {
+  return (
+    <DataTable<ChainLink>
+      label="Links"
+      columns={linkColumns}
+      rows={NO_LINKS}
+      rowKey={(row) => String(row.seq)}
+      skeletonRows={12}
+    />
+  );
+}
+
 interface KindFilterProps {
-  readonly chain: string;
+  /** Undefined while it is not known which. */
+  readonly chain: string | undefined;
   readonly chosen: string | undefined;
   readonly onChange: (kinds: readonly string[] | undefined) => void;
 }
 
 function KindFilter({ chain, chosen, onChange }: KindFilterProps) {
-  const { data } = useQuery(chainQuery(chain));
+  const { data } = useQuery({ ...chainQuery(chain ?? ""), enabled: chain !== undefined });
   const kinds = [...(data?.kinds ?? [])].sort();
   return (
     <SelectField
@@ -126,7 +142,7 @@ function Links({ chain, kinds, order }: LinksProps) {
   return (
     <>
       <DataTable<ChainLink>
-        label={`Links of ${chain}`}
+        label={`Links of ${oneLine(chain, 80)}`}
         columns={linkColumns}
         rows={rows}
         rowKey={(row) => `${row.chain}:${String(row.seq)}`}

@@ -35,7 +35,9 @@ export function PromotionPage() {
           error={found.error}
           isPage
           {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-        />
+        >
+          <Link to="/promotions">All promotions</Link>
+        </Failure>
       </Card>
     );
   }

@@ -1,6 +1,6 @@
 /** The head of a study and its views. */
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Navigate, Outlet } from "@tanstack/react-router";
+import { getRouteApi, Link, Navigate, Outlet } from "@tanstack/react-router";
 import { studyQuery } from "../../api/queries/studies";
 import type { Study } from "../../api/types";
 import { isMissing } from "../../api/problems";
@@ -29,7 +29,9 @@ export function StudyLayout() {
             error={found.error}
             isPage
             {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-          />
+          >
+            <Link to="/studies">All studies</Link>
+          </Failure>
         </Card>
       );
     }

@@ -40,7 +40,7 @@ export function CurvesCard({ trial, objective }: CurvesCardProps) {
           <Failure what="The curves" error={found.error} onRetry={() => void found.refetch()} />
         ) : (
           <Loading what="curves">
-            <Skeleton height="14rem" />
+            <Skeleton height="26rem" />
           </Loading>
         )
       ) : curves.length === 0 ? (

@@ -1,6 +1,6 @@
 /** One trial with everything that belongs to it. */
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { studyQuery } from "../../api/queries/studies";
 import { trialQuery } from "../../api/queries/trials";
 import { isMissing } from "../../api/problems";
@@ -37,7 +37,11 @@ export function TrialPage() {
             error={found.error}
             isPage
             {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-          />
+          >
+            <Link to="/studies/$study/trials" params={{ study }}>
+              All trials of the study
+            </Link>
+          </Failure>
         </Card>
       );
     }
