@@ -16,16 +16,25 @@ interface StateBadgeProps {
 export function StateBadge({ state, reason, size = "small" }: StateBadgeProps) {
   const look = stateLook(state);
   return (
-    <span className={cx(css.badge, tones[look.tone], size === "large" && css.large)}>
+    <span
+      className={cx(css.badge, tones[look.tone], size === "large" && css.large)}
+      title={reason === null || reason === undefined ? undefined : `${look.word}: ${words(reason)}`}
+    >
       <span className={cx(css.icon, look.moves && css.moves)}>
         <Icon name={look.icon} size={size === "large" ? 14 : 12} />
       </span>
       <span>{look.word}</span>
       {reason !== null && reason !== undefined && reason !== state && (
-        <span className={css.reason}>{words(reason)}</span>
+        <span className={css.reason}>{reasonAfter(look.word, reason)}</span>
       )}
     </span>
   );
+}
+
+/** `pruned_median` after "pruned" is "median". */
+function reasonAfter(word: string, reason: string): string {
+  const said = words(reason);
+  return said.startsWith(`${word} `) ? said.slice(word.length + 1) : said;
 }
 
 interface TagProps {

@@ -12,16 +12,18 @@ interface CodeViewProps {
   /** What it is, for the copy button and for screen readers. */
   readonly what: string;
   readonly isTall?: boolean;
+  /** Sentences: lines break where there is no room. */
+  readonly isProse?: boolean;
 }
 
-export function CodeView({ text, what, isTall = false }: CodeViewProps) {
+export function CodeView({ text, what, isTall = false, isProse = false }: CodeViewProps) {
   return (
     <div className={css.frame}>
       <div className={css.copy}>
         <CopyButton text={text} what={what} />
       </div>
       <pre
-        className={cx(css.code, isTall && css.tall)}
+        className={cx(css.code, isTall && css.tall, isProse && css.prose)}
         // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keys
         tabIndex={0}
         role="region"

@@ -19,6 +19,10 @@ const FEATURES = tableFeatures({ columnVisibilityFeature, rowSortingFeature });
 export interface Column<Row> {
   readonly id: string;
   readonly title: string;
+  /** The whole of a title that was cut. */
+  readonly hint?: string;
+  /** What its cells hold says itself what it is. */
+  readonly isTitleHidden?: boolean;
   readonly cell: (row: Row) => ReactNode;
   /** Pixels; with `grows` at least these. */
   readonly width: number;
@@ -142,7 +146,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody data-feed>
           {before > 0 && <Spacer px={before} span={visible.length} />}
           {shown.map((at) => {
             const model = models[at];
@@ -207,7 +211,13 @@ function HeaderCell<Row>({ column, sort, onSort }: HeaderCellProps<Row>) {
   if (name === undefined || onSort === undefined) {
     return (
       <th scope="col" className={cx(css.head, number)}>
-        <span className={css.title}>{column.title}</span>
+        {column.isTitleHidden === true ? (
+          <span className="visually-hidden">{column.title}</span>
+        ) : (
+          <span className={css.title} title={column.hint ?? column.title}>
+            {column.title}
+          </span>
+        )}
       </th>
     );
   }
@@ -220,7 +230,9 @@ function HeaderCell<Row>({ column, sort, onSort }: HeaderCellProps<Row>) {
         className={css.sort}
         onClick={() => onSort({ by: name, descending: !is_sorted || !is_descending })}
       >
-        <span className={css.title}>{column.title}</span>
+        <span className={css.title} title={column.hint ?? column.title}>
+          {column.title}
+        </span>
         <span className={cx(css.arrow, is_sorted && css.sorted)}>
           <Icon name={is_sorted && !is_descending ? "arrow_up" : "arrow_down"} size={12} />
         </span>

@@ -27,6 +27,8 @@ interface ChipsProps<Value extends string> {
   readonly options: readonly { readonly value: Value; readonly label: string }[];
   readonly chosen: readonly Value[];
   readonly onChange: (chosen: readonly Value[]) => void;
+  /** Its label is seen, where two groups stand side by side. */
+  readonly isNamed?: boolean;
 }
 
 /** Choices of which any number may be on. */
@@ -35,9 +37,15 @@ export function Chips<Value extends string>({
   options,
   chosen,
   onChange,
+  isNamed = false,
 }: ChipsProps<Value>) {
   return (
     <div className={css.chips} role="group" aria-label={label}>
+      {isNamed && (
+        <span className={css.label} aria-hidden="true">
+          {label}
+        </span>
+      )}
       {options.map(({ value, label: word }) => {
         const is_on = chosen.includes(value);
         return (

@@ -47,7 +47,7 @@ export function BudgetBar({ resource, line, isCompact = false }: BudgetBarProps)
           aria-valuetext={said}
         >
           <span
-            className={cx(css.spent, used >= 1 && css.full)}
+            className={cx(css.spent, overrun > 0 && css.full)}
             style={{ width: `${String(used * 100)}%` }}
           />
           <span className={css.held} style={{ width: `${String(held * 100)}%` }} />

@@ -1,5 +1,14 @@
-import { Link, type LinkProps } from "@tanstack/react-router";
-import { useId, useState, type KeyboardEvent, type ReactNode } from "react";
+import { Link, useRouterState, type LinkProps } from "@tanstack/react-router";
+import {
+  useId,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
+import { formatCount } from "../format/numbers";
+import { oneLine } from "../format/text";
 import css from "./Tabs.module.css";
 import { cx } from "./cx";
 
@@ -17,8 +26,11 @@ export function LinkTabs({
   readonly label: string;
   readonly tabs: readonly LinkTab[];
 }) {
+  const frame = useRef<HTMLElement>(null);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useLayoutEffect(() => bringIntoSight(frame.current), [path]);
   return (
-    <nav className={css.tabs} aria-label={label}>
+    <nav ref={frame} className={css.tabs} aria-label={oneLine(label)}>
       {tabs.map((tab) => (
         <Link
           key={tab.label}
@@ -28,11 +40,25 @@ export function LinkTabs({
           activeProps={{ className: cx(css.tab, css.chosen), "aria-current": "page" }}
         >
           {tab.label}
-          {tab.count !== undefined && <span className={css.count}>{tab.count}</span>}
+          {tab.count !== undefined && (
+            <span className={cx(css.count, "figures")}>{formatCount(tab.count)}</span>
+          )}
         </Link>
       ))}
     </nav>
   );
+}
+
+/** On a phone a row of tabs is wider than the window: the chosen one is where it is seen. */
+function bringIntoSight(frame: HTMLElement | null): void {
+  const chosen = frame?.querySelector<HTMLElement>("[aria-current=page], [aria-selected=true]");
+  if (frame === null || chosen === null || chosen === undefined) return;
+  const [left, right] = [
+    chosen.offsetLeft - frame.offsetLeft,
+    frame.scrollLeft + frame.clientWidth,
+  ];
+  const is_seen = left >= frame.scrollLeft && left + chosen.offsetWidth <= right;
+  if (!is_seen) frame.scrollLeft = left - (frame.clientWidth - chosen.offsetWidth) / 2;
 }
 
 interface Panel {
@@ -51,8 +77,11 @@ interface TabsProps {
 /** Panels in one place; arrow keys move between them. */
 export function Tabs({ label, panels, chosen, onChoose }: TabsProps) {
   const base = useId();
+  const frame = useRef<HTMLDivElement>(null);
   const [own, setOwn] = useState(panels[0]?.id);
   const current = panels.find((panel) => panel.id === (chosen ?? own)) ?? panels[0];
+  const id = current?.id;
+  useLayoutEffect(() => bringIntoSight(frame.current), [id]);
   if (current === undefined) return null;
   const choose = (id: string) => {
     setOwn(id);
@@ -70,6 +99,7 @@ export function Tabs({ label, panels, chosen, onChoose }: TabsProps) {
   return (
     <>
       <div
+        ref={frame}
         className={css.tabs}
         role="tablist"
         aria-label={label}

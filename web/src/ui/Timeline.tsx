@@ -23,7 +23,7 @@ export function Timeline({
   readonly label: string;
 }) {
   return (
-    <ol className={css.list} aria-label={label}>
+    <ol className={css.list} aria-label={label} data-feed>
       {items.map((item) => (
         <li key={item.id} className={css.item}>
           <span className={cx(css.mark, tones[item.tone])}>

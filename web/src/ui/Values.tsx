@@ -18,12 +18,23 @@ interface NumberValueProps {
 export function NumberValue({ value, unit, digits = 4 }: NumberValueProps) {
   if (value === null || value === undefined) return <None />;
   if (!Number.isFinite(value)) return <NonFinite value={value} />;
-  if (unit === "bytes") return <span title={`${String(value)} bytes`}>{formatBytes(value)}</span>;
-  if (unit === "seconds") return <span title={`${String(value)} s`}>{formatDuration(value)}</span>;
+  if (unit === "bytes")
+    return <Figures title={`${String(value)} bytes`}>{formatBytes(value)}</Figures>;
+  if (unit === "seconds")
+    return <Figures title={`${String(value)} s`}>{formatDuration(value)}</Figures>;
   return (
-    <span title={String(value)}>
+    <Figures title={String(value)}>
       {formatNumber(value, digits)}
       {unit !== undefined && <span className={css.unit}> {unit}</span>}
+    </Figures>
+  );
+}
+
+/** Digits of one width, so that nothing moves when a number changes. */
+function Figures({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+  return (
+    <span className="figures" title={title}>
+      {children}
     </span>
   );
 }
@@ -31,7 +42,11 @@ export function NumberValue({ value, unit, digits = 4 }: NumberValueProps) {
 /** Not a number, or one without end: said, never hidden. */
 export function NonFinite({ value }: { readonly value: number }) {
   return (
-    <span className={css.non_finite} title="The program reported a value that is no finite number">
+    <span
+      data-non-finite
+      className={css.non_finite}
+      title="The program reported a value that is no finite number"
+    >
       <Icon name="alert" size={12} />
       {formatNumber(value)}
     </span>

@@ -97,13 +97,13 @@ interface ConversationProps {
 }
 
 function Conversation({ said, raw, what }: ConversationProps) {
-  if (said.length === 0) return <CodeView text={raw} what={what} />;
+  if (said.length === 0) return <CodeView text={raw} what={what} isProse />;
   return (
     <div className={css.said}>
       {said.map((one, place) => (
         <div key={place}>
           <h3>{oneLine(one.who, 30)}</h3>
-          <CodeView text={one.text} what={`${what} (${oneLine(one.who, 30)})`} />
+          <CodeView text={one.text} what={`${what} (${oneLine(one.who, 30)})`} isProse />
         </div>
       ))}
     </div>

@@ -97,7 +97,7 @@ function LogView({ attempt }: { readonly attempt: string }) {
           is_at_end.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_PX;
         }}
       >
-        {text}
+        {text === "" ? <span className={css.small}>Nothing was written yet.</span> : text}
       </pre>
       <div className={css.log_foot}>
         <span>
