@@ -42,3 +42,12 @@ export async function bodyOf<Body>(asked: Promise<Answer<Body>>): Promise<Body> 
 
 /** For a POST: repeated by a nervous hand or a lost answer, it happens once. */
 export const newKey = (): string => crypto.randomUUID();
+
+/** Whether there is a server at all. */
+export async function serverAnswers(): Promise<boolean> {
+  try {
+    return (await fetch("/healthz", { cache: "no-store" })).ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,3 +1,4 @@
+import { shortName } from "../format/text";
 import css from "./Chart.module.css";
 
 export interface LegendItem {
@@ -23,7 +24,7 @@ export function Legend({ items }: { readonly items: readonly LegendItem[] }) {
       {items.map((item) => (
         <li key={item.name} className={css.item}>
           <Mark item={item} />
-          {item.name}
+          {shortName(item.name, 48)}
         </li>
       ))}
     </ul>

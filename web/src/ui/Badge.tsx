@@ -46,7 +46,7 @@ interface TagProps {
 /** A short word in a frame: a kind, a scope, a role. */
 export function Tag({ children, tone = "mute", title }: TagProps) {
   return (
-    <span className={cx(css.tag, tones[tone])} title={title}>
+    <span className={cx(css.tag, tones[tone])} title={title ?? children}>
       {children}
     </span>
   );

@@ -42,7 +42,7 @@ export function ColumnPicker({ columns, hidden, onChange }: ColumnPickerProps) {
               checked={!hidden.has(column.id)}
               onChange={(event) => onChange(column.id, !event.target.checked)}
             />
-            <span title={column.hint ?? column.title}>{column.hint ?? column.title}</span>
+            <span title={column.hint ?? column.title}>{column.title}</span>
           </label>
         ))}
       </div>

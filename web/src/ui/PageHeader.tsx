@@ -33,7 +33,9 @@ export function PageHeader({ title, crumbs = [], badge, note, actions }: PageHea
             {crumbs.map((crumb, index) => (
               <li key={crumb.label}>
                 {index > 0 && <Icon name="chevron_right" size={12} />}
-                <Link {...crumb.link}>{shortName(crumb.label, 36)}</Link>
+                <Link {...crumb.link} title={oneLine(crumb.label)}>
+                  {shortName(crumb.label, 36)}
+                </Link>
               </li>
             ))}
           </ol>

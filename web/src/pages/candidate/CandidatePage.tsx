@@ -53,7 +53,7 @@ export function CandidatePage() {
 
 function Loaded({ candidate }: { readonly candidate: Candidate }) {
   const { study } = candidate;
-  const families = useFamilies(candidate.candidate);
+  const families = useFamilies(candidate);
   return (
     <>
       <PageHeader
@@ -79,17 +79,25 @@ function Loaded({ candidate }: { readonly candidate: Candidate }) {
                   <DiffView patch={candidate.patch} />
                 </Card>
               )}
-              {families.map((family) => (
-                <ReplaysCard key={family.family} family={family} candidate={candidate.candidate} />
-              ))}
+              {families.map((family, place) =>
+                family === undefined ? (
+                  <Skeleton key={place} height="28rem" />
+                ) : (
+                  <ReplaysCard key={place} family={family} candidate={candidate.candidate} />
+                ),
+              )}
               <Trials candidate={candidate} />
             </>
           }
           side={
             <>
-              {families.map((family) => (
-                <GateCard key={family.family} family={family} candidate={candidate.candidate} />
-              ))}
+              {families.map((family, place) =>
+                family === undefined ? (
+                  <Skeleton key={place} height="19rem" />
+                ) : (
+                  <GateCard key={place} family={family} candidate={candidate.candidate} />
+                ),
+              )}
               <Card title="Parameters">
                 <ParamsList params={candidate.params} />
               </Card>

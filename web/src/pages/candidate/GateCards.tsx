@@ -3,6 +3,7 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lineageQuery } from "../../api/queries/lineage";
 import { promotionQuery, type PromotionDetail } from "../../api/queries/promotions";
+import type { Candidate } from "../../api/types";
 import { bestOf } from "../../format/evidence";
 import { oneLine } from "../../format/text";
 import { StateBadge } from "../../ui/Badge";
@@ -10,12 +11,19 @@ import { Card } from "../../ui/Card";
 import { GateChecklist } from "../promotion/GateChecklist";
 import { RunStrips } from "../promotion/RunStrips";
 
-/** The newest first; none while nothing is known, and none where there is none. */
-export function useFamilies(candidate: string): readonly PromotionDetail[] {
+/** The newest first, undefined while one is loaded. Its trials name them before its lineage does. */
+export function useFamilies({
+  candidate,
+  trials,
+}: Candidate): readonly (PromotionDetail | undefined)[] {
   const { data } = useQuery(lineageQuery(candidate));
-  const ids = (data?.nodes ?? []).filter((node) => node.kind === "family").map((node) => node.id);
+  const nodes = data?.nodes.filter((node) => node.kind === "family").map((node) => node.id);
+  const ids = nodes ?? [...new Set(trials.flatMap((trial) => trial.family ?? []))];
   const found = useQueries({ queries: ids.map((id) => promotionQuery(id)) });
-  return found.flatMap((one) => one.data ?? []).reverse();
+  return found
+    .filter((one) => !one.isError)
+    .map((one) => one.data)
+    .reverse();
 }
 
 interface GateProps {

@@ -6,7 +6,7 @@ import { trialQuery } from "../../api/queries/trials";
 import { isMissing } from "../../api/problems";
 import type { Trial } from "../../api/types";
 import { numberAt } from "../../format/finite";
-import { oneLine } from "../../format/text";
+import { oneLine, shortName } from "../../format/text";
 import { StateBadge, Tag } from "../../ui/Badge";
 import { Card, StatTile, StatTiles } from "../../ui/Card";
 import { DiffView } from "../../ui/Code";
@@ -143,7 +143,7 @@ function Loaded({ trial }: { readonly trial: Trial }) {
 function Tiles({ trial, metric }: { readonly trial: Trial; readonly metric: string }) {
   return (
     <StatTiles>
-      <StatTile label={oneLine(metric, 60)} note="on the search split">
+      <StatTile label={shortName(metric, 20)} note="on the search split">
         <NumberValue value={numberAt(trial.value, "value", trial.non_finite)} />
       </StatTile>
       <StatTile label="Took" note="from its first process to its end">
