@@ -1,7 +1,7 @@
 # Everything starts here: each target sets up what it needs (scripts/setup.sh) and then runs one command.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup web demo test test-all lint format bench gpu-check clean
+.PHONY: help setup web demo looks test test-all lint format bench gpu-check clean
 
 PY := .venv/bin/python
 # The dashboard is built while the system's packages install: the one computes, the other loads.
@@ -27,6 +27,9 @@ test: setup  ## everything CI runs, except what is marked slow
 test-all: setup  ## the same with the full matrices (slow)
 	@$(READY)
 	@$(PY) scripts/check.py --slow
+
+looks: web  ## look at the dashboard: every page, both themes, a desk and a phone, into build/looks (about 15 minutes)
+	@ARL_SCREENSHOTS=build/looks $(PY) -m pytest tests/e2e -q -m browser -k "whole or gone" && echo build/looks/index.html
 
 lint: setup  ## style, formatting, types and import contracts, no tests
 	@$(PY) scripts/check.py --only lint

@@ -48,6 +48,13 @@ PATCH = (
 )
 
 
+def fill_bulk(home: Path, *, trials: int) -> None:
+    """A completed study of so many trials, and nothing else."""
+    service = open_service(home)
+    fill(service.ledger, Shape(study_id="bulk", name="bulk", trials=trials, running=False))
+    service.close()
+
+
 def fill_awkward(home: Path, *, trials: int) -> None:
     """Every study of `ROWS` and `RUN`, and `bulk` of so many trials, in the ledger of `home`."""
     service = open_service(home, ARL_ALLOW_UNSANDBOXED_PATCHES="1")
@@ -55,7 +62,7 @@ def fill_awkward(home: Path, *, trials: int) -> None:
     _plain(service)
     _not_numbers(service)
     _worded(service, "long-names", LONG)
-    _worded(service, "hostile", HOSTILE.tag)
+    _worded(service, "hostile", HOSTILE.word)
     drive(service, submit(service, home / "promoting", **PROMOTING))
     with m.model_endpoint(_hostile_model) as endpoint:
         asks = proposer("llm_diff", endpoint.url, parents="best")

@@ -1,7 +1,11 @@
 """Chromium over a served ledger."""
 
+import html
+import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -19,6 +23,38 @@ def browser() -> Iterator[Browser]:
         )
         yield made
         made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def contact_sheet() -> Iterator[None]:
+    """With ARL_SCREENSHOTS the folder's index.html: each page's pictures side by side."""
+    yield
+    if folder := os.environ.get("ARL_SCREENSHOTS"):
+        write_contact_sheet(Path(folder))
+
+
+def write_contact_sheet(folder: Path) -> None:
+    pages: dict[str, list[str]] = defaultdict(list)
+    for picture in sorted(folder.glob("*.png")):
+        pages["-".join(picture.stem.split("-")[:-2])].append(picture.name)
+    rows = "".join(
+        f"<h2>{html.escape(page)}</h2><p>"
+        + "".join(
+            f'<a href="{html.escape(name)}"><img loading="lazy" src="{html.escape(name)}"></a>'
+            for name in names
+        )
+        + "</p>"
+        for page, names in pages.items()
+    )
+    style = (
+        "body{font:14px system-ui;background:#777}"
+        "img{height:420px;margin-right:8px;object-fit:cover;object-position:top}"
+        "p{display:flex;overflow-x:auto}"
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.html").write_text(
+        f"<!doctype html><title>Pictures</title><style>{style}</style>{rows}", encoding="utf-8"
+    )
 
 
 def chromium() -> str:

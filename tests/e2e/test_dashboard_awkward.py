@@ -3,27 +3,30 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
 from controller.client import Client
-from tests.e2e_pages import Look, Watched, look_at
+from tests.e2e_pages import LOOKS, LOOKS_IN_TURN, Look, Watched, look_at
 from tests.e2e_studies import ROWS, RUN, fill_awkward
 from tests.serve_runs import Served, served
 
 pytestmark = pytest.mark.browser
 SLOW = [pytest.mark.slow]
 TRIALS = 20_000
-SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
-OF_STUDY = ("", "/trials", "/analysis", "/proposer", "/spec")
-ELSEWHERE = ("/studies", "/compare", "/promotions", "/models", "/ledger", "/plan", "/system")
-LOOKS = tuple(Look(scheme, width) for width in (1280, 390) for scheme in SCHEMES)
-IN_TURN = [
-    pytest.param(look, marks=[] if look in (Look("light", 1280), Look("dark", 390)) else SLOW)
-    for look in LOOKS
-]
+STUDIES = (*ROWS, *RUN, "bulk")
+OF_STUDY = ("", "/trials", "/proposer", "/spec")
+VIEWS = (
+    *("parallel", "importances", "slice", "contour"),
+    *("edf", "pareto", "intermediate", "timeline"),
+)
+ELSEWHERE = (
+    *("/studies", "/compare", "/promotions", "/models", "/ledger", "/ledger?chain=service"),
+    *("/plan", "/plan?tab=system", "/plan?tab=rollouts"),
+    *("/system", "/system?tab=tokens", "/system?tab=audit"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +38,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def addresses(server: Served, study: str) -> list[str]:
-    """Every page there is of a study."""
+def id_of(server: Served, study: str) -> str:
     with Client(server.url) as client:
-        found = {one.name: one.study for one in client.studies()}
-        of = found.get(study, study)
+        return {one.name: one.study for one in client.studies()}.get(study, study)
+
+
+def view_of(server: Served, study: str, view: str) -> str:
+    return f"/studies/{id_of(server, study)}/analysis?view={view}"
+
+
+def addresses(server: Served, study: str) -> list[str]:
+    """Every page there is of a study, and one view of its analysis: the others are slow."""
+    of = id_of(server, study)
+    with Client(server.url) as client:
         pages = [f"/studies/{of}{page}" for page in OF_STUDY]
+        pages.append(view_of(server, study, VIEWS[STUDIES.index(study) % len(VIEWS)]))
         trials = [trial for trial, _ in zip(client.trials(of), range(5), strict=False)]
         pages += [f"/studies/{of}/trials/{trial.number}" for trial in trials[:2]]
         pages += [f"/candidates/{trial.candidate}" for trial in trials[-1:]]
@@ -58,7 +70,7 @@ def every_look() -> list[Any]:
     """Each study in each look; by default each in one, and the looks in turn."""
     return [
         pytest.param(study, look, marks=[] if (number - at) % 4 == 0 else SLOW)
-        for number, study in enumerate([*ROWS, *RUN, "bulk"])
+        for number, study in enumerate(STUDIES)
         for at, look in enumerate(LOOKS)
     ]
 
@@ -70,13 +82,23 @@ def test_every_page_of_an_awkward_study_is_whole(
     assert wrong_with(browser, server, study, addresses(server, study), look) == {}
 
 
-@pytest.mark.parametrize("look", IN_TURN, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_view_of_an_analysis_is_whole(
+    browser: Browser, server: Served, study: str, look: Look
+) -> None:
+    paths = [view_of(server, study, view) for view in VIEWS]
+    assert wrong_with(browser, server, f"{study}-analysis", paths, look) == {}
+
+
+@pytest.mark.parametrize("look", LOOKS_IN_TURN, ids=str)
 def test_every_page_of_no_one_study_is_whole(browser: Browser, server: Served, look: Look) -> None:
     missing = ("/studies/none", "/studies/one-trial/trials/77", "/candidates/none", "/nowhere")
     assert wrong_with(browser, server, "all", [*ELSEWHERE, *missing], look) == {}
 
 
-@pytest.mark.parametrize("look", IN_TURN, ids=str)
+@pytest.mark.parametrize("look", LOOKS_IN_TURN, ids=str)
 def test_every_page_of_an_empty_ledger_is_whole(
     browser: Browser, tmp_path: Path, look: Look
 ) -> None:
