@@ -12,7 +12,7 @@ from controller.settings import Settings, read_secret
 from controller.spec.study import StudySpec, TargetSpec
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
-from targets.outbound_addresses import LOOPBACK, parse_policy
+from targets.outbound_addresses import LOOPBACK, AddressPolicy, parse_policy
 from targets.protocol import Target
 from targets.registry import TARGETS, Place, problem_of
 
@@ -87,13 +87,18 @@ def _operator_of(name: str, settings: Settings) -> dict[str, str]:
     }
 
 
+def model_policy(settings: Settings) -> AddressPolicy:
+    """Which addresses model endpoints may have; every one unless the operator says otherwise."""
+    allowed = "1" if settings.models_allow_private is None else settings.models_allow_private
+    return parse_policy(allowed, variable="ARL_MODELS_ALLOW_PRIVATE")
+
+
 def model_transport(settings: Settings) -> "Callable[[], httpx.BaseTransport] | None":
     """What carries requests to model endpoints: to the addresses that the operator lets through;
     None where every address is."""
-    allowed = settings.models_allow_private
-    if allowed is None:
+    if settings.models_allow_private is None:
         return None
-    policy = parse_policy(allowed, variable="ARL_MODELS_ALLOW_PRIVATE")
+    policy = model_policy(settings)
 
     def make() -> "httpx.BaseTransport":
         from targets.outbound import GuardedTransport

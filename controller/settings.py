@@ -108,6 +108,16 @@ def set_variable(name: str, value: str, *, keep: bool = False) -> None:
         os.environ[name] = value
 
 
+def model_server_environment() -> dict[str, str]:
+    """What a model server that ARL starts inherits: everything but ARL's own variables, secrets
+    above all, and what would give it other libraries than its own."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("ARL_") and name not in ("PYTHONPATH", "PYTHONHOME")
+    }
+
+
 def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     """The secret in the environment variable that a study names. Raises InvalidInput."""
     env = os.environ if environment is None else environment

@@ -6,7 +6,10 @@ from typing import Final
 from evaluator.protocol import PROGRAM_FILE
 from ledger.errors import UnknownName
 
-_NO_PROGRAMS: Final = frozenset({"__init__.py", "answers.py", "scoring.py"})
+BY_ENDPOINT: Final = "by_endpoint.py"
+"""Asks a bundle's program what to ask a served model, and has it score the answers; of ARL, and
+never part of a bundle."""
+_NO_PROGRAMS: Final = frozenset({"__init__.py", "answers.py", "scoring.py", BY_ENDPOINT})
 _ALONE: Final = "exact_match"
 """One file that needs no other of ours, to be copied and changed."""
 # A program is mounted alone: it brings the modules of ours that it may import.
@@ -35,6 +38,11 @@ def program_names() -> list[str]:
         for entry in files("evaluator.programs").iterdir()
         if entry.name.endswith(".py") and entry.name not in _NO_PROGRAMS
     )
+
+
+def program_source(file: str) -> bytes:
+    """One of the programs' files as it is installed."""
+    return (files("evaluator.programs") / file).read_bytes()
 
 
 def program_files(name: str) -> dict[str, bytes]:

@@ -24,9 +24,10 @@ LORA_RANKS: Final = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM makes buffers for."""
 _PAUSE_S: Final = 0.2
 _TAIL_BYTES: Final = 20_000
-_GUARD: Final = """
+GUARD: Final = """
 import os, signal, subprocess, sys, threading
 server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def end():
     sys.stdin.buffer.read()
     os.killpg(0, signal.SIGKILL)
@@ -35,7 +36,7 @@ status = server.wait()
 os.kill(os.getpid(), -status) if status < 0 else os._exit(status)
 """
 """Ends the server and all that it started once the other end of its stdin is closed: whatever
-becomes of the trainer."""
+becomes of who started it. A SIGTERM is for the server, which may end in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class OwnServer:
         argv = [python, "-m", "vllm.entrypoints.openai.api_server", *words]
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _GUARD, *argv],
+                [sys.executable, "-c", GUARD, *argv],
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,

@@ -32,7 +32,7 @@ def project_service(session: WriteSession, entry: ServiceEntry, at: float) -> No
         _insert_token(session, entry, at)
     elif isinstance(entry, TokenRevoked):
         _revoke_token(session, entry, at)
-    # A request that was made has no row of its own.
+    # A request that was made, and what is served, have no rows: the chain itself is read.
 
 
 def _insert_incumbent(session: WriteSession, entry: IncumbentSet, at: float) -> None:

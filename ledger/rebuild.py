@@ -41,7 +41,8 @@ from ledger.rows import (
     STATES,
     STUDIES,
 )
-from ledger.service_entries import ServiceEntry
+from ledger.service_entries import ServiceEntry, ServingSet
+from ledger.serving import check_served
 from ledger.statements import Statement
 from ledger.writes import create_study
 
@@ -91,11 +92,15 @@ def rebuild_study(real: ReadSession, scratch: WriteSession, study_id: str) -> Re
 def rebuild_service(real: ReadSession, scratch: WriteSession) -> None:
     """Project the service chain into the scratch ledger. Raises InvalidInput, Conflict."""
     query = select(ENTRIES).where(ENTRIES.c.chain == SERVICE_CHAIN).order_by(ENTRIES.c.seq)
+    served: list[ServingSet] = []
     for row in real.connection.execute(query.execution_options(yield_per=1000)):
         body = json.loads(row.body)
         entry = parse_entry(row.kind, body["payload"])
         if isinstance(entry, ServiceEntry):
             project_service(scratch, entry, body["at"])
+        if isinstance(entry, ServingSet):
+            served.append(entry)
+    check_served(served)
 
 
 class _Rebuilder:

@@ -1,7 +1,10 @@
 """Facts of the service chain, which belong to no one study: pointers, tokens, requests."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
+
+from ledger.records import Json, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,4 +59,80 @@ class RequestMade:
     actor: str
 
 
-ServiceEntry: TypeAlias = IncumbentSet | TokenCreated | TokenRevoked | RequestMade
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingJudged:
+    """A served model was asked a frozen evaluator's items, and compared."""
+
+    kind: ClassVar[str] = "serving_judged"
+    name: str
+    """Under which it is, or would be, served."""
+    served_as: str
+    """Its own name on the server: the public one and the beginning of its digest."""
+    endpoint: str
+    candidate_id: str
+    study_id: str
+    artifact_digest: str
+    form: str
+    """`adapter`, `full` or `quantised`."""
+    bundle_digest: str
+    splits: tuple[Split, ...]
+    margin: float
+    """How much worse, in the objective's unit, it may be and still pass."""
+    shadow: bool
+    """Whether it was only looked at: whatever the verdict, nothing is switched."""
+    passed: bool
+    value: float
+    """Of the objective, over all items of the splits."""
+    scores: Mapping[str, float]
+    items: int
+    comparisons: tuple[Mapping[str, Json], ...]
+    """Each with against, difference, low95, items and holds; larger differences are better."""
+    measured: Mapping[str, Mapping[str, float]]
+    """Of `candidate` and, where there is one, `incumbent`: latencies and tokens a second."""
+    answers_digest: str
+    """Tree with every answer that was scored."""
+    actor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingSet:
+    """What is served under a name is another one now (or the same on another server)."""
+
+    kind: ClassVar[str] = "serving_set"
+    name: str
+    seq: int
+    """Counts from 1 for each name."""
+    served_as: str
+    endpoint: str
+    candidate_id: str
+    study_id: str
+    artifact_digest: str
+    judged: int | None
+    """Number, in the service chain, of the gate that it passed; None: it was put back."""
+    actor: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingFailed:
+    """Something went wrong on the way; what is served under the name stayed as it was recorded."""
+
+    kind: ClassVar[str] = "serving_failed"
+    name: str
+    served_as: str
+    endpoint: str
+    stage: str
+    """`load`, `gate` or `switch`."""
+    detail: str
+    actor: str
+
+
+ServiceEntry: TypeAlias = (
+    IncumbentSet
+    | TokenCreated
+    | TokenRevoked
+    | RequestMade
+    | ServingJudged
+    | ServingSet
+    | ServingFailed
+)

@@ -27,6 +27,7 @@ __all__ = [
     "GuardedTransport",
     "Outbound",
     "Unanswered",
+    "verifying",
 ]
 
 MAX_CONNECTIONS: Final = 32
@@ -64,7 +65,7 @@ class GuardedTransport(httpx.BaseTransport):
     ) -> None:
         self._backend = GuardedBackend(policy, resolver)
         self._pool = httpcore.ConnectionPool(
-            ssl_context=ssl_context or _verifying(),
+            ssl_context=ssl_context or verifying(),
             max_connections=MAX_CONNECTIONS,
             keepalive_expiry=KEEP_ALIVE_S,
             network_backend=self._backend,
@@ -164,7 +165,7 @@ class Outbound:
         self._client.close()
 
 
-def _verifying() -> ssl.SSLContext:
+def verifying() -> ssl.SSLContext:
     """The authorities of this system and those that certifi brings."""
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())

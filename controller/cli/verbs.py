@@ -40,6 +40,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb("submit", "running", "store a study; a worker will run it"),
             _verb("worker", "running", "drive whatever studies wait, until stopped"),
             _verb("serve", "serving", "serve the API and the dashboard, with a worker beside"),
+            _verb(
+                "serve-model",
+                "serve_model",
+                "start vLLM with a promoted model, or gate an adapter in a running one",
+                "serve_model",
+            ),
         ),
     ),
     (

@@ -1,0 +1,121 @@
+"""Prints vLLM's command line for stored models, or starts it and stays beside it."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from controller.cli.output import OK, print_json
+from controller.cli.text import plain
+from controller.serving.commands import Command, describe
+from controller.serving.endpoint import Endpoint
+from controller.serving.forms import Form, ModelFiles
+from controller.serving.server_process import Ended, ModelServer, ended_by_signals
+from controller.serving.subjects import SHORT, Subject
+from controller.settings import Settings, model_server_environment
+from ledger.records import Json
+from targets.outbound import GuardedTransport, Outbound
+from targets.outbound_addresses import parse_policy
+
+Served: TypeAlias = tuple[Subject, Form, ModelFiles]
+FOLDER = "serving"
+"""Below ARL_HOME: logs of started servers, and the lock of what gates and switches."""
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses that mean every one of this machine's."""
+
+
+def print_command(
+    command: Command, python: str | None, served: Sequence[Served], *, as_json: bool
+) -> int:
+    """The command line, the environment, and the same as a configuration file."""
+    if as_json:
+        print_json(_document(command, python, served))
+        return OK
+    for line in _described(served):
+        print(f"# {line}")
+    print(command.shell(python))
+    print("\n# or: vllm serve --config FILE, with this as the file (and the same environment)")
+    for line in command.configuration().splitlines():
+        print(f"#   {line}")
+    return OK
+
+
+def start_server(
+    command: Command,
+    python: str,
+    served: Sequence[Served],
+    settings: Settings,
+    *,
+    patience_s: float,
+    say: Callable[[str], None],
+    as_json: bool,
+) -> int:
+    """Start it, wait until it is well, and stay until it ends or somebody ends this process.
+
+    Raises InvalidInput, Conflict, EndpointUnavailable.
+    """
+    log = settings.home / FOLDER / f"vllm-{command.options['port']}.log"
+    for line in _described(served):
+        say(line)
+    with ended_by_signals():
+        server = ModelServer(command, python, model_server_environment(), log)
+        endpoint = _own_endpoint(command)
+        try:
+            say(f"starting vLLM; what it says is in {log}")
+            server.wait_until_well(endpoint.is_well, patience_s=patience_s, say=say)
+            if as_json:
+                print_json({**_document(command, python, served), "log": str(log)})
+            else:
+                names = ", ".join(command.names)
+                print(f"serving {plain(names)} at {command.url}/v1 (Ctrl-C ends it)")
+            sys.stdout.flush()
+            server.wait()
+        except Ended:
+            say("ending the server")
+        finally:
+            endpoint.close()
+            server.close()
+    return OK
+
+
+def _own_endpoint(command: Command) -> Endpoint:
+    host = str(command.options["host"])
+    url = command.url.replace(host, ANYWHERE.get(host, host), 1)
+    return Endpoint(url, Outbound(GuardedTransport(parse_policy("1"))), None)
+
+
+def _described(served: Sequence[Served]) -> list[str]:
+    lines = []
+    for subject, form, files in served:
+        whole = files.whole
+        told = describe(form, whole.quantisation if whole is not None else None)
+        promotion = f", promotion {subject.promotion}" if subject.promotion is not None else ""
+        lines.append(
+            plain(
+                f"{subject.name}: {told}{promotion}, candidate {subject.candidate_id} of study "
+                f"{subject.study.name}, artifact {subject.artifact[:SHORT]} (digests checked)"
+            )
+        )
+    return lines
+
+
+def _document(command: Command, python: str | None, served: Sequence[Served]) -> dict[str, Json]:
+    return {
+        "models": [
+            {
+                "name": subject.name,
+                "own_name": subject.own_name,
+                "form": str(form),
+                "quantisation": None if files.whole is None else files.whole.quantisation,
+                "candidate": subject.candidate_id,
+                "study": subject.study.id,
+                "promotion": subject.promotion,
+                "artifact": subject.artifact,
+            }
+            for subject, form, files in served
+        ],
+        "names": list(command.names),
+        "url": command.url,
+        "argv": list(command.argv(python)),
+        "environment": dict(command.environment),
+        "configuration": {"model": str(command.model), **command.options},
+    }
