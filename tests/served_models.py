@@ -5,8 +5,11 @@ that it answers rightly, so that what is loaded, and from where, shows in what i
 `python -m tests.served_models`, it takes vLLM's arguments.
 """
 
+import argparse
 import json
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +17,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import pytest
+
+from controller.cli.front import run
+from tests.cli_runs import Arl, Done
 
 ROOT = Path(__file__).resolve().parent.parent
 SEARCH_ITEMS, HOLDOUT_ITEMS = 60, 120
@@ -228,3 +236,55 @@ def write_study(place: Path) -> str:
         (place / "evaluator" / f"{name}.jsonl").write_text(text)
     (place / "study.yaml").write_text(json.dumps(STUDY))
     return "study.yaml"
+
+
+class Here:
+    """`arl` in this process, which is much quicker than a process of its own."""
+
+    def __init__(
+        self, arl: Arl, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.arl, self._capsys = arl, capsys
+        monkeypatch.setenv("ARL_HOME", str(arl.home))
+
+    def run(self, *words: str) -> Done:
+        self._capsys.readouterr()
+        code = run(words)
+        said = self._capsys.readouterr()
+        return Done(code, said.out, said.err)
+
+
+# --- in the place of a Python that has vLLM ----------------------------------------------------
+
+
+def write_interpreter(place: Path) -> Path:
+    """What `--python` may name: it runs this module in vLLM's place."""
+    script = place / "python"
+    run = f'shift 2\nexec {sys.executable} -m tests.served_models "$@"\n'
+    script.write_text(f"#!/bin/sh\ncd {ROOT}\n{run}")
+    script.chmod(0o755)
+    return script
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--served-model-name", nargs="+", default=[])
+    parser.add_argument("--lora-modules", nargs="+", type=json.loads, default=[])
+    parser.add_argument("--port", type=int, required=True)
+    for name in ("--host", "--load-format", "--max-lora-rank", "--max-loras"):
+        parser.add_argument(name)
+    parser.add_argument("--enable-lora", action="store_true")
+    parser.add_argument("--loading-s", type=float, default=0.0)
+    given = parser.parse_args()
+    print(f"Loading {given.model}", flush=True)
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", str(given.port)])
+    time.sleep(given.loading_s)
+    server = ModelServer(base=given.served_model_name[0], port=given.port)
+    server.wholes = dict.fromkeys(given.served_model_name[1:], given.model)
+    server.adapters = {module["name"]: module["path"] for module in given.lora_modules}
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,6 @@
 """`arl serve-model`: vLLM with stored models, and adapters gated in a running server."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +12,18 @@ from controller.cli.serve_model_start import print_command, start_server
 from controller.cli.serve_model_swap import SwapOptions, put_back, swap_in
 from controller.cli.text import plain
 from controller.serving.commands import Adapter, Command, adapter_command, whole_command
-from controller.serving.files import adapter_at, base_of, checked_out, choose_form, files_of
-from controller.serving.forms import Form, ModelFiles
+from controller.serving.files import (
+    Chosen,
+    adapter_at,
+    base_of,
+    checked_out,
+    choose_form,
+    files_of,
+)
+from controller.serving.forms import Form
 from controller.serving.gate import SplitName
-from controller.serving.subjects import SHORT, Subject, find_subject
+from controller.serving.subjects import SHORT, find_subject
+from controller.settings import Settings
 from controller.wiring import Service
 from ledger.errors import InvalidInput
 
@@ -81,15 +88,6 @@ Patience = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """One stored model in the form it is served in."""
-
-    subject: Subject
-    files: ModelFiles
-    form: Form
-
-
 def serve_model(
     names: Names,
     *,
@@ -113,24 +111,18 @@ def serve_model(
 ) -> int:
     """Print, or start, the vLLM command for stored models; or gate an adapter in a running server.
 
-    Every byte is checked against its digest before. With --into the adapter is loaded beside what
-    is served, the study's frozen evaluator asks both through the server, and the adapter takes
-    the name or is taken out again. Exit code 1: it did not pass, or a stored file changed; 5: the
-    server is gone, or answers nothing of use, and the incumbent stays.
+    Every byte is checked before. --into loads an adapter beside what is served, has the study's
+    evaluator ask both, and keeps it under the name or takes it out. Exit code 1: it did not pass,
+    or a stored file changed; 5: the server is gone or of no use, and the incumbent stays.
     """
     words, extra = _divided(names)
     _check_options(words, extra, into, start=start, python=python, shadow=shadow, restore=restore)
     if into is None:
-        with service_opened() as service:
-            chosen = _chosen(service, words, as_name, form)
-            command = _command(service, chosen, host, port, extra)
-            settings = service.settings
-        served = [(one.subject, one.form, one.files) for one in chosen]
+        command, served, settings = _planned(words, as_name, form, host, port, extra)
         if python is None or not start:
             return print_command(command, python, served, as_json=as_json)
-        return start_server(
-            command, python, served, settings, patience_s=patience, say=_say, as_json=as_json
-        )
+        where = command, python, served, settings
+        return start_server(*where, patience_s=patience, say=_say, as_json=as_json)
     options = SwapOptions(
         url=into,
         shadow=shadow,
@@ -145,7 +137,7 @@ def serve_model(
         if restore:
             return put_back(service, words[0], options, _say, as_json=as_json)
         (one,) = _chosen(service, words, as_name, form, usual=Form.ADAPTER)
-        return swap_in(service, one.subject, one.files, one.form, options, _say, as_json=as_json)
+        return swap_in(service, one, options, _say, as_json=as_json)
 
 
 def _divided(given: list[str]) -> tuple[list[str], list[str]]:
@@ -215,6 +207,19 @@ def _chosen(
         files = files_of(service.store, subject)
         found.append(Chosen(subject, files, choose_form(files, form, subject, usual)))
     return found
+
+
+def _planned(
+    words: list[str],
+    name: str | None,
+    form: Form | None,
+    host: str,
+    port: int,
+    extra: list[str],
+) -> tuple[Command, list[Chosen], Settings]:
+    with service_opened() as service:
+        chosen = _chosen(service, words, name, form)
+        return _command(service, chosen, host, port, extra), chosen, service.settings
 
 
 def _command(

@@ -2,21 +2,20 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from controller.cli.output import OK, print_json
 from controller.cli.text import plain
 from controller.serving.commands import Command, describe
 from controller.serving.endpoint import Endpoint
-from controller.serving.forms import Form, ModelFiles
+from controller.serving.files import Chosen
+from controller.serving.forms import Form
 from controller.serving.server_process import Ended, ModelServer, ended_by_signals
-from controller.serving.subjects import SHORT, Subject
+from controller.serving.subjects import SHORT
 from controller.settings import Settings, model_server_environment
 from ledger.records import Json
 from targets.outbound import GuardedTransport, Outbound
 from targets.outbound_addresses import parse_policy
 
-Served: TypeAlias = tuple[Subject, Form, ModelFiles]
 FOLDER = "serving"
 """Below ARL_HOME: logs of started servers, and the lock of what gates and switches."""
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -24,7 +23,7 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def print_command(
-    command: Command, python: str | None, served: Sequence[Served], *, as_json: bool
+    command: Command, python: str | None, served: Sequence[Chosen], *, as_json: bool
 ) -> int:
     """The command line, the environment, and the same as a configuration file."""
     if as_json:
@@ -42,7 +41,7 @@ def print_command(
 def start_server(
     command: Command,
     python: str,
-    served: Sequence[Served],
+    served: Sequence[Chosen],
     settings: Settings,
     *,
     patience_s: float,
@@ -83,11 +82,12 @@ def _own_endpoint(command: Command) -> Endpoint:
     return Endpoint(url, Outbound(GuardedTransport(parse_policy("1"))), None)
 
 
-def _described(served: Sequence[Served]) -> list[str]:
+def _described(served: Sequence[Chosen]) -> list[str]:
     lines = []
-    for subject, form, files in served:
-        whole = files.whole
-        told = describe(form, whole.quantisation if whole is not None else None)
+    for one in served:
+        subject, whole = one.subject, one.files.whole
+        is_quantised = whole is not None and one.form is Form.QUANTISED
+        told = describe(one.form, whole.quantisation if whole and is_quantised else None)
         promotion = f", promotion {subject.promotion}" if subject.promotion is not None else ""
         lines.append(
             plain(
@@ -98,20 +98,20 @@ def _described(served: Sequence[Served]) -> list[str]:
     return lines
 
 
-def _document(command: Command, python: str | None, served: Sequence[Served]) -> dict[str, Json]:
+def _document(command: Command, python: str | None, served: Sequence[Chosen]) -> dict[str, Json]:
     return {
         "models": [
             {
-                "name": subject.name,
-                "own_name": subject.own_name,
-                "form": str(form),
-                "quantisation": None if files.whole is None else files.whole.quantisation,
-                "candidate": subject.candidate_id,
-                "study": subject.study.id,
-                "promotion": subject.promotion,
-                "artifact": subject.artifact,
+                "name": one.subject.name,
+                "own_name": one.subject.own_name,
+                "form": str(one.form),
+                "quantisation": None if one.files.whole is None else one.files.whole.quantisation,
+                "candidate": one.subject.candidate_id,
+                "study": one.subject.study.id,
+                "promotion": one.subject.promotion,
+                "artifact": one.subject.artifact,
             }
-            for subject, form, files in served
+            for one in served
         ],
         "names": list(command.names),
         "url": command.url,

@@ -15,8 +15,8 @@ from controller.cli.text import number, plain
 from controller.places import model_policy
 from controller.serving.asking import Asking
 from controller.serving.endpoint import Endpoint
-from controller.serving.files import adapter_at, check_alone, files_of
-from controller.serving.forms import Form, ModelFiles
+from controller.serving.files import Chosen, adapter_at, check_alone, files_of
+from controller.serving.forms import Form
 from controller.serving.frozen_scorer import FrozenScorer
 from controller.serving.gate import ServingGate, SplitName, choose_splits
 from controller.serving.record import ServingRecord
@@ -49,16 +49,10 @@ class SwapOptions:
 
 
 def swap_in(
-    service: Service,
-    subject: Subject,
-    files: ModelFiles,
-    form: Form,
-    options: SwapOptions,
-    say: Say,
-    *,
-    as_json: bool,
+    service: Service, one: Chosen, options: SwapOptions, say: Say, *, as_json: bool
 ) -> int:
     """Gate it; keep it or take it out. Raises what controller.serving.swap raises."""
+    subject, files, form = one.subject, one.files, one.form
     if form is not Form.ADAPTER and not options.shadow:
         raise InvalidInput(
             f"--into: {subject.name} is {form}, and a running server takes adapters only; start "

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from controller.serving.forms import AdapterFiles, Form, ModelFiles, read_files
@@ -15,6 +16,15 @@ from ledger.files import BUFFER_BYTES, disk_full_at, hash_file
 
 Say = Callable[[str], None]
 BASE_INPUT = "base"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A stored model in the form it is served in."""
+
+    subject: Subject
+    files: ModelFiles
+    form: Form
 
 
 def checked_out(store: ArtifactStore, tree: str, what: str, say: Say) -> Path:

@@ -73,14 +73,16 @@ class Swap:
             raise Conflict(f"{subject.name} serves {subject.own_name} already")
         with self._taken_out(subject) as stays:
             with self._kept_whole(subject, "load"):
-                self._take_out_strays(subject, incumbent)
+                served = {str(path), "" if incumbent is None else incumbent.path}
+                self._take_out_others(subject, served)
                 self._endpoint.load(subject.own_name, str(path))
             outcome = self._gated(subject, gate, terms, incumbent)
             if not outcome.verdict.passed or terms.shadow:
                 return outcome
             kept = self._switch(subject, path, incumbent, outcome.judged)
             stays.append(kept)
-        self._retire(incumbent, subject)
+        with suppress(EndpointUnavailable, EndpointRefuses):
+            self._take_out_others(subject, {str(path)})
         return Outcome(
             verdict=outcome.verdict,
             judged=outcome.judged,
@@ -180,13 +182,13 @@ class Swap:
                 "adapter can be: start it with another --served-model-name, or name another --as"
             )
 
-    def _take_out_strays(self, subject: Subject, incumbent: Incumbent | None) -> None:
-        """What a gate that was killed left there."""
-        kept = "" if incumbent is None or incumbent.record is None else incumbent.record.served_as
+    def _take_out_others(self, subject: Subject, served: set[str]) -> None:
+        """Of the names that only one artifact has: what was served before, or what a gate that
+        was killed left there."""
         for name, listed in self._endpoint.models().items():
             is_ours = name.startswith(own_name(subject.name, "")) and listed.is_adapter
-            if is_ours and name not in (kept, subject.own_name):
-                self._say(f"taking out {name}, which an earlier gate left")
+            if is_ours and listed.root not in served:
+                self._say(f"taking out {name}")
                 self._endpoint.unload(name)
 
     @contextmanager
@@ -206,11 +208,6 @@ class Swap:
         with self._kept_whole(subject, "switch", incumbent, may_have_changed=True):
             self._endpoint.load(subject.name, str(path))
             return self._record.set(subject, after=before, judged=judged)
-
-    def _retire(self, incumbent: Incumbent | None, subject: Subject) -> None:
-        if incumbent is not None and incumbent.record is not None:
-            if incumbent.record.served_as != subject.own_name:
-                self._unload_quietly(incumbent.record.served_as)
 
     def _unload_quietly(self, name: str) -> None:
         try:

@@ -1,14 +1,17 @@
 """What the tests of training programs begin with: the demo's task, and a model tuned on it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inner_trials import demo_task, grpo, reporting
+from tests.cli_runs import Arl, arl_in
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
+from tests.served_models import write_study
 
 GRPO_OPTIONS = {
     "learning_rate": 1e-3,
@@ -38,6 +41,16 @@ def full(tmp_path_factory: pytest.TempPathFactory, task: Path) -> Trial:
 def tuned(full: Trial) -> Path:
     """Its model."""
     return full.model
+
+
+@pytest.fixture(scope="session")
+def adders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arl]:
+    """A study of models to be served that ended with a promotion, of its best as `adder`. What is
+    stored there is to be read only."""
+    with arl_in(tmp_path_factory.mktemp("adders")) as opened:
+        done = opened.run("run", write_study(opened.place))
+        assert done.code == 0, done.err
+        yield opened
 
 
 @pytest.fixture

@@ -8,34 +8,24 @@ from typing import Any
 
 import pytest
 
-from controller.cli.front import run
 from ledger import reads, serving
 from ledger.database import open_ledger
 from ledger.service_entries import ServingFailed
-from tests.cli_runs import Arl, Done, arl_in
+from tests.cli_runs import Arl, Done
 from tests.served_models import (
     HOLDOUT_ITEMS,
     MARGIN,
     SEARCH_ITEMS,
     Behaviour,
+    Here,
     ModelServer,
     drips,
     model_server,
     sends,
-    write_study,
 )
 
 WORST, BEST, BETTER = "adders/5", "adders/7", "adders/8"
 """Trials whose models answer 55, 90 and 70 of a hundred questions rightly."""
-
-
-@pytest.fixture(scope="module")
-def arl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arl]:
-    """A study that ended with a promotion, of its best as `adder`."""
-    with arl_in(tmp_path_factory.mktemp("adders")) as opened:
-        done = opened.run("run", write_study(opened.place))
-        assert done.code == 0, done.err
-        yield opened
 
 
 @pytest.fixture
@@ -45,10 +35,10 @@ def server() -> Iterator[ModelServer]:
 
 
 class Serving:
-    """`arl serve-model` in this process, always under the name of the test."""
+    """`arl serve-model --into`, always under the name of the test."""
 
-    def __init__(self, arl: Arl, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-        self.arl, self.name, self._capsys = arl, name, capsys
+    def __init__(self, here: Here, name: str) -> None:
+        self.arl, self.run, self.name = here.arl, here.run, name
 
     def into(self, server: ModelServer, subject: str, *more: str) -> Done:
         words = ["serve-model", subject, "--into", server.url, "--as", self.name]
@@ -58,12 +48,6 @@ class Serving:
         return self.run(
             "serve-model", self.name, "--into", server.url, "--restore", "--json", *more
         )
-
-    def run(self, *words: str) -> Done:
-        self._capsys.readouterr()
-        code = run(words)
-        said = self._capsys.readouterr()
-        return Done(code, said.out, said.err)
 
     def recorded(self) -> tuple[str, int] | None:
         """Who has the name, and how often it was set."""
@@ -92,14 +76,13 @@ class Serving:
 
 @pytest.fixture
 def serve(
-    arl: Arl,
+    adders: Arl,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Serving:
-    monkeypatch.setenv("ARL_HOME", str(arl.home))
     name = request.node.name.replace("test_", "").translate(str.maketrans("[]_/", "----"))
-    return Serving(arl, name[:80].strip("-"), capsys)
+    return Serving(Here(adders, monkeypatch, capsys), name[:80].strip("-"))
 
 
 def kept(done: Done) -> Any:
@@ -318,14 +301,33 @@ def test_what_an_earlier_gate_left_is_taken_out(serve: Serving, server: ModelSer
     assert set(server.adapters) == {serve.name, document["served_as"], "other@0123456789ab"}
 
 
+def test_what_a_server_was_started_with_is_the_incumbent_until_it_is_beaten(
+    serve: Serving, server: ModelServer
+) -> None:
+    path = kept(serve.into(server, BETTER)) and server.adapters[serve.name]
+    with model_server() as fresh:
+        name = f"{serve.name}-2"
+        fresh.adapters = {name: path, f"{name}@{path.rpartition('/')[2][:12]}": path}
+        started = dict(fresh.adapters)
+        words = ("--into", fresh.url, "--as", name, "--margin", MARGIN, "--json")
+        assert serve.run("serve-model", WORST, *words).code == 1
+        assert fresh.adapters == started, "its own name is no stray"
+        best = kept(serve.run("serve-model", BEST, *words))
+        assert best["incumbent"] is None, "nobody recorded it"
+        assert set(fresh.adapters) == {name, best["served_as"]}
+
+
 def test_a_server_that_serves_another_than_the_record_says_is_no_place_for_a_gate(
     serve: Serving, server: ModelServer
 ) -> None:
-    kept(serve.into(server, BETTER))
+    before = kept(serve.into(server, BETTER))
     server.adapters[serve.name] = "/somebody/elses"
     done = serve.into(server, BEST)
     assert (done.code, "--restore" in done.err) == (4, True)
     assert server.adapters[serve.name] == "/somebody/elses"
+    assert serve.restore(server).json()["restored"]
+    assert before["artifact"] in server.adapters[serve.name]
+    assert serve.recorded() == (before["served_as"], 2)
 
 
 def test_a_whole_model_of_that_name_is_not_replaced(serve: Serving, server: ModelServer) -> None:
