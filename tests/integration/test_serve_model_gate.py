@@ -1,6 +1,9 @@
 """An adapter in a running server: loaded, gated, kept or taken out, whatever the server does."""
 
+import fcntl
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 from ledger import reads, serving
 from ledger.database import open_ledger
 from ledger.service_entries import ServingFailed
-from tests.cli_runs import Arl, Done
+from tests.cli_runs import Arl, Done, interrupt
 from tests.served_models import (
     HOLDOUT_ITEMS,
     MARGIN,
@@ -200,6 +203,45 @@ def test_a_server_that_dies_leaves_the_record_with_the_incumbent(
     with model_server() as other:
         assert serve.restore(other).code == 0
         assert before["artifact"] in other.adapters[serve.name]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_gate_that_is_ended_switches_nothing_and_leaves_nothing_for_long(
+    serve: Serving, server: ModelServer, number: int
+) -> None:
+    before = kept(serve.into(server, BETTER))
+    asked, go_on = threading.Event(), threading.Event()
+
+    def block(request: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        go_on.wait(30)
+        hang_up(request)
+
+    server.instead["/v1/completions"] = block
+    words = ("serve-model", BEST, "--into", server.url, "--as", serve.name, "--margin", MARGIN)
+    with serve.arl.start(*words) as process:
+        assert asked.wait(60)
+        done = interrupt(process, number)
+        go_on.set()
+    assert done.code == (130 if number != signal.SIGKILL else -number), done.err
+    assert serve.recorded() == (before["served_as"], 1)
+    left = set(server.adapters) - {serve.name, before["served_as"]}
+    assert len(left) == (number == signal.SIGKILL)
+    server.instead.clear()
+    assert serve.into(server, WORST).code == 1
+    assert set(server.adapters) == {serve.name, before["served_as"]}, "what was left is gone"
+    attempts = serve.arl.home / "local" / "attempts"
+    assert [path.name for path in attempts.iterdir() if "serving" in path.name] == []
+
+
+def test_one_gate_at_a_time_below_one_home(serve: Serving, server: ModelServer) -> None:
+    folder = serve.arl.home / "serving"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = serve.into(server, BETTER)
+    assert (done.code, server.asked) == (4, [])
+    assert "at work" in done.err
 
 
 def nth_time(server: ModelServer, path: str, nth: int, behaviour: Behaviour) -> Behaviour:
