@@ -173,11 +173,13 @@ def model_server(**options: Any) -> Iterator[ModelServer]:
 TRAIN = """\
 set -eu
 skill=$(sed -n 's/.*"skill": *\\([0-9.]*\\).*/\\1/p' "$ARL_PARAMS")
-mkdir -p "$ARL_OUTPUT/model"
+mkdir -p "$ARL_OUTPUT/model/adapter"
 cd "$ARL_OUTPUT/model"
-echo '{"peft_type": "LORA", "r": 12, "base_model_name_or_path": "base"}' >adapter_config.json
-echo "weights of $skill" >adapter_model.safetensors
-echo "$skill" >skill
+echo '{"architectures": ["LlamaForCausalLM"]}' >config.json
+echo "merged weights of $skill" >model.safetensors
+echo '{"peft_type": "LORA", "r": 12, "modules_to_save": null}' >adapter/adapter_config.json
+echo "weights of $skill" >adapter/adapter_model.safetensors
+echo "$skill" | tee skill >adapter/skill
 """
 EVALUATE = """\
 set -eu

@@ -136,6 +136,24 @@ def test_a_shadow_gate_never_switches_and_leaves_nothing(
     assert serve.recorded() == (before["served_as"], 1)
 
 
+def test_a_merged_model_is_gated_where_it_is_served_and_nowhere_loaded(
+    serve: Serving, server: ModelServer
+) -> None:
+    words = (BEST, "--form", "full", "--shadow")
+    assert serve.into(server, *words).code == 4, "no server was started with it"
+    (model,) = serve.run("serve-model", BEST, "--as", serve.name, "--json").json()["models"]
+    tree = serve.arl.home / "artifacts" / "trees" / model["artifact"]
+    server.wholes = {serve.name: str(tree), model["own_name"]: str(tree)}
+    done = serve.into(server, *words)
+    assert done.code == 0, done.err
+    assert [c["against"] for c in done.json()["comparisons"]] == ["recorded"]
+    assert not done.json()["kept"]
+    server.wholes[model["own_name"]] = str(serve.arl.place / "base")
+    (serve.arl.place / "base" / "skill").write_text("0.5")
+    assert serve.into(server, *words).code == 1, "what is served computes something else"
+    assert (server.adapters, serve.recorded()) == ({}, None)
+
+
 def test_what_is_served_already_is_not_served_again(serve: Serving, server: ModelServer) -> None:
     kept(serve.into(server, BETTER))
     again = serve.into(server, BETTER)
@@ -156,7 +174,6 @@ def test_restoring_puts_the_recorded_adapter_into_a_new_server(
         assert set(other.adapters) == {serve.name, before["served_as"]}
         assert serve.recorded() == (before["served_as"], 2)
         assert not serve.restore(other).json()["restored"], "it is there"
-        kept(serve.into(other, BEST))
 
 
 def test_a_name_without_a_record_is_not_restored(serve: Serving, server: ModelServer) -> None:
@@ -183,7 +200,7 @@ def hang_up(request: BaseHTTPRequestHandler) -> None:
 @pytest.mark.parametrize(
     ("path", "nth", "stage"),
     [
-        ("/v1/load_lora_adapter", 1, "load"),
+        pytest.param("/v1/load_lora_adapter", 1, "load", marks=pytest.mark.slow),
         ("/v1/completions", 7, "gate"),
         ("/v1/load_lora_adapter", 2, "switch"),
     ],
@@ -205,7 +222,14 @@ def test_a_server_that_dies_leaves_the_record_with_the_incumbent(
         assert before["artifact"] in other.adapters[serve.name]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        signal.SIGKILL,
+    ],
+)
 def test_a_gate_that_is_ended_switches_nothing_and_leaves_nothing_for_long(
     serve: Serving, server: ModelServer, number: int
 ) -> None:
@@ -323,8 +347,9 @@ def test_a_key_is_sent_and_a_server_that_wants_another_is_left_alone(
     with model_server(key="right") as server:
         refused = serve.into(server, BETTER)
         assert (refused.code, "401" in refused.err) == (5, True)
-        kept(serve.into(server, BETTER, "--secret", "ARL_SECRET_VLLM"))
-        assert "right" not in serve.into(server, BEST, "--secret", "ARL_SECRET_VLLM").err
+        done = serve.into(server, BETTER, "--secret", "ARL_SECRET_VLLM")
+        assert kept(done)
+        assert "right" not in done.err
 
 
 def test_an_address_that_the_operator_does_not_allow_is_not_asked(
@@ -346,14 +371,15 @@ def test_what_an_earlier_gate_left_is_taken_out(serve: Serving, server: ModelSer
 def test_what_a_server_was_started_with_is_the_incumbent_until_it_is_beaten(
     serve: Serving, server: ModelServer
 ) -> None:
-    path = kept(serve.into(server, BETTER)) and server.adapters[serve.name]
+    artifact = kept(serve.into(server, BETTER))["artifact"]
+    path = server.adapters[serve.name]
     with model_server() as fresh:
         name = f"{serve.name}-2"
-        fresh.adapters = {name: path, f"{name}@{path.rpartition('/')[2][:12]}": path}
+        fresh.adapters = {name: path, f"{name}@{artifact[:12]}": path}
         started = dict(fresh.adapters)
         words = ("--into", fresh.url, "--as", name, "--margin", MARGIN, "--json")
         assert serve.run("serve-model", WORST, *words).code == 1
-        assert fresh.adapters == started, "its own name is no stray"
+        assert fresh.adapters == started, "its own name was left by nobody"
         best = kept(serve.run("serve-model", BEST, *words))
         assert best["incumbent"] is None, "nobody recorded it"
         assert set(fresh.adapters) == {name, best["served_as"]}
@@ -378,6 +404,7 @@ def test_a_whole_model_of_that_name_is_not_replaced(serve: Serving, server: Mode
     assert (done.code, server.adapters) == (4, {})
 
 
+@pytest.mark.slow
 def test_an_adapter_is_copied_to_where_the_server_sees_it(
     serve: Serving, server: ModelServer, tmp_path: Path
 ) -> None:
@@ -397,7 +424,7 @@ WRONG: dict[str, Callable[[str], Wrong]] = {
     "url": lambda url: (("adder", "--into", "ftp://x"), 2, "--into"),
     "two": lambda url: (("adder", BETTER, "--into", url), 2, "one model"),
     "both": lambda url: (("adder", "--into", url, "--start"), 2, "exclude"),
-    "form": lambda url: (("adder", "--into", url, "--form", "full"), 2, "adapter only"),
+    "form": lambda url: (("adder", "--into", url, "--form", "full"), 2, "takes adapters only"),
     "name": lambda url: (("adder", "--into", url, "--as", "a b"), 2, "--as"),
     "secret": lambda url: (("adder", "--into", url, "--secret", "PATH"), 2, "ARL_SECRET_"),
     "nobody": lambda url: (("nobody", "--into", url), 3, "nobody"),

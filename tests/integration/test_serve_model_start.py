@@ -61,7 +61,8 @@ def option(document: Any, name: str) -> list[str]:
 
 
 def test_the_command_for_an_adapter_is_whole_and_the_same_in_every_form(here: Here) -> None:
-    document = printed(here, BEST, "--as", "adder", "--port", "8123", "--", "--dtype", "half")
+    given = (BEST, "--form", "adapter", "--as", "adder", "--port", "8123")
+    document = printed(here, *given, "--", "--dtype", "half")
     (model,) = document["models"]
     assert (model["name"], model["form"]) == ("adder", "adapter")
     assert model["own_name"] == f"adder@{model['artifact'][:12]}"
@@ -78,13 +79,28 @@ def test_the_command_for_an_adapter_is_whole_and_the_same_in_every_form(here: He
     assert document["environment"]["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "True"
     assert document["url"] == "http://127.0.0.1:8123"
 
-    words = here.run("serve-model", BEST, "--as", "adder", "--port", "8123").out
+    words = here.run("serve-model", *given).out
     shell = words.split("\n\n")[0].split("\n", 1)[1]
     environment, _, command = shell.replace("\\\n", "").partition("vllm serve")
     assert shlex.split(f"vllm serve{command}") == document["argv"][:-2]
     assert dict(part.split("=") for part in shlex.split(environment)) == document["environment"]
     file = "\n".join(line[4:] for line in words.splitlines() if line.startswith("#   "))
     assert yaml.safe_load(file) == document["configuration"]
+
+
+def test_a_merged_model_is_served_as_it_is(here: Here) -> None:
+    document = printed(here, "adder", "--", "--dtype=bfloat16")
+    (model,) = document["models"]
+    assert (model["form"], model["promotion"]) == ("full", 1)
+    assert Path(document["argv"][2]).name == model["artifact"]
+    assert option(document, "--served-model-name") == ["adder", model["own_name"]]
+    assert option(document, "--load-format") == ["safetensors"]
+    assert "--enable-lora" not in document["argv"]
+    assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING" not in document["environment"]
+    assert document["argv"][-1] == "--dtype=bfloat16"
+    module = printed(here, "adder:1", "--python", "/opt/vllm/bin/python")["argv"]
+    assert module[:3] == ["/opt/vllm/bin/python", "-m", "vllm.entrypoints.openai.api_server"]
+    assert module[3:5] == ["--model", document["argv"][2]]
 
 
 def test_several_adapters_of_one_base_are_one_server(here: Here) -> None:
@@ -102,7 +118,6 @@ def test_several_adapters_of_one_base_are_one_server(here: Here) -> None:
         ((BEST, "--start"), "--python"),
         ((BEST, "--start", "--python", "/no/such"), "/no/such"),
         ((BEST, "--restore"), "--into"),
-        ((BEST, "--form", "full"), "--form full"),
         ((BEST, "--form", "quantised"), "--form quantised"),
         ((BEST, "--", "--port", "1"), "--port"),
         ((BEST, "--", "--lora_modules=x"), "--lora-modules"),
@@ -129,20 +144,21 @@ def damaged(path: Path) -> None:
 
 
 def test_a_stored_model_that_changed_is_refused_by_name(copied: Here) -> None:
-    document = printed(copied, BEST, "--as", "adder")
+    given = (BEST, "--form", "adapter", "--as", "adder")
+    document = printed(copied, *given)
     tree = document["models"][0]["artifact"]
     adapter = Path(json.loads(option(document, "--lora-modules")[0])["path"])
     damaged(adapter / "adapter_model.safetensors")
-    done = copied.run("serve-model", BEST, "--as", "adder")
+    done = copied.run("serve-model", *given)
     assert (done.code, done.out) == (1, "")
     assert f"artifact {tree[:12]} of adder is not what was stored" in done.err
     assert "adapter_model.safetensors" in done.err
 
 
 def test_a_base_that_changed_is_refused_by_name(copied: Here) -> None:
-    document = printed(copied, BEST)
+    document = printed(copied, BEST, "--form", "adapter")
     damaged(Path(document["argv"][2]) / "config.json")
-    done = copied.run("serve-model", BEST)
+    done = copied.run("serve-model", BEST, "--form", "adapter")
     assert done.code == 1
     assert "base " in done.err.splitlines()[-1]
 
@@ -189,7 +205,14 @@ class Run:
             time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_a_started_server_ends_with_the_command_and_all_that_it_started(
     here: Here, tmp_path: Path, number: int
 ) -> None:
@@ -251,6 +274,10 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(
     done = ended(Run(here.arl, tmp_path, "--", "--no-such-option").process)
     assert (done.code, done.out) == (5, "")
     assert "unrecognized arguments: --no-such-option" in done.err
+
+
+@pytest.mark.slow
+def test_a_server_that_is_never_well_is_given_up(here: Here, tmp_path: Path) -> None:
     slow = Run(here.arl, tmp_path, "--patience", "1", "--", "--loading-s", "100")
     done = ended(slow.process)
     assert done.code == 5
