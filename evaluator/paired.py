@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
 from evaluator.statistics import mean, student_t_ppf, student_t_sf, tie_tolerance, variance
@@ -77,7 +78,7 @@ def non_inferiority(
 def items_needed(margin: float, alpha: float) -> int:
     """How many 0-or-1 items it takes to pass at all: with fewer even a model that answers every
     one alike cannot show that it is no worse by `margin`."""
-    z = _normal_quantile(1.0 - alpha)
+    z = NormalDist().inv_cdf(1.0 - alpha)
     return math.ceil(z * z * (1.0 - margin) / margin) if margin < 1 else 1
 
 
@@ -160,14 +161,3 @@ def _flip_p(values: Sequence[float]) -> float:
         total = sum(v if bits >> i & 1 else -v for i, v in enumerate(values))
         reached += total >= enough
     return reached / (DRAWS + 1)
-
-
-def _normal_quantile(probability: float) -> float:
-    low, high = -40.0, 40.0
-    for _ in range(100):
-        middle = (low + high) / 2.0
-        if 0.5 * math.erfc(-middle / math.sqrt(2.0)) < probability:
-            low = middle
-        else:
-            high = middle
-    return low
