@@ -1,6 +1,7 @@
 """Which stored model a word on the command line means."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,7 @@ from ledger.database import ReadSession
 from ledger.entries import CandidatePromoted
 from ledger.entry_pages import page_of_entries
 from ledger.errors import Conflict, InvalidInput, NotFound
-from ledger.records import ArtifactRole, Incumbent, Study
+from ledger.records import ArtifactRole, Incumbent, Json, Study, TrialKind
 
 NAME_RULE: Final = "letters, digits and . _ - only, at most 100, the first a letter or digit"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -69,8 +70,8 @@ def find_subject(session: ReadSession, word: str, name: str | None = None) -> Su
             artifact=_promoted_artifact(session, pointer),
             promotion=pointer.seq,
         )
-    trial_ids = _trials(session, word)
-    artifact, candidate_id, study_id = _latest_model(session, word, trial_ids)
+    found = _candidate_model(session, word) or _latest_model(session, word, [word])
+    artifact, candidate_id, study_id = found
     study = reads.get_study(session, study_id)
     promotion = parse_study(study.spec).promotion
     return Subject(
@@ -98,14 +99,10 @@ def _promotion(session: ReadSession, word: str) -> Incumbent | None:
 def _promoted_artifact(session: ReadSession, pointer: Incumbent) -> str:
     """What was promoted: by the entry of its own position, else (a pointer that was rolled back)
     by the latest of the same candidate."""
-    entries = page_of_entries(
-        session, pointer.study_id, kinds=[CandidatePromoted.kind], descending=True, limit=500
-    )
     mine = [
-        entry.payload
-        for entry in entries
-        if (entry.payload["model"], entry.payload["candidate_id"])
-        == (pointer.model, pointer.candidate_id)
+        payload
+        for payload in _promotions(session, pointer.study_id, pointer.candidate_id)
+        if payload["model"] == pointer.model
     ]
     exact = [payload for payload in mine if payload["incumbent_seq"] == pointer.seq]
     for payload in [*exact, *mine]:
@@ -117,21 +114,43 @@ def _promoted_artifact(session: ReadSession, pointer: Incumbent) -> str:
     )
 
 
-def _trials(session: ReadSession, word: str) -> list[str]:
-    """Of a candidate, the latest first; or the one trial that is named."""
-    if summaries.is_candidate(session, word):
-        return [trial.id for trial in reversed(summaries.trials_of(session, word))]
-    if summaries.is_trial(session, word):
-        return [word]
-    raise NotFound(
-        f"no promotion, candidate or trial is called {word}: write a model's name, MODEL:NUMBER, "
-        "a candidate's id or STUDY/NUMBER"
+def _promotions(
+    session: ReadSession, study_id: str, candidate_id: str
+) -> list[Mapping[str, Json]]:
+    """Of one candidate, the latest first."""
+    entries = page_of_entries(
+        session, study_id, kinds=[CandidatePromoted.kind], descending=True, limit=500
     )
+    found = [entry.payload for entry in entries]
+    return [payload for payload in found if payload["candidate_id"] == candidate_id]
+
+
+def _candidate_model(session: ReadSession, word: str) -> tuple[str, str, str] | None:
+    """Artifact, candidate and study of a candidate: what was promoted, else its latest trained
+    model with a score. None: it is no candidate. Raises Conflict."""
+    if not summaries.is_candidate(session, word):
+        return None
+    candidate = reads.get_candidate(session, word)
+    for payload in _promotions(session, candidate.study_id, word):
+        if payload["artifact_digest"]:
+            return str(payload["artifact_digest"]), word, candidate.study_id
+    trained = [
+        trial.id
+        for trial in reversed(summaries.trials_of(session, word))
+        if trial.kind is not TrialKind.CONVERSION
+    ]
+    return _latest_model(session, word, trained)
 
 
 def _latest_model(session: ReadSession, word: str, trial_ids: list[str]) -> tuple[str, str, str]:
     """Artifact, candidate and study of the first of the trials that has a model, those with a
-    score before the others."""
+    score before the others. Raises NotFound, Conflict."""
+    for trial_id in trial_ids:
+        if not summaries.is_trial(session, trial_id):
+            raise NotFound(
+                f"no promotion, candidate or trial is called {word}: write a model's name, "
+                "MODEL:NUMBER, a candidate's id or STUDY/NUMBER"
+            )
     scored = reads.load_evaluations(session, trial_ids)
     for trial_id in sorted(trial_ids, key=lambda trial_id: trial_id not in scored):
         artifact = reads.find_artifact(session, trial_id, ArtifactRole.MODEL)
