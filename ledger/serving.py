@@ -126,6 +126,10 @@ def _entries(session: ReadSession, kind: str) -> Iterator[tuple[int, float, obje
         .where(ENTRIES.c.chain == SERVICE_CHAIN, ENTRIES.c.kind == kind)
         .order_by(ENTRIES.c.seq.desc())
     )
-    for row in session.connection.execute(query.execution_options(yield_per=200)):
-        body = json.loads(row.body)
-        yield row.seq, body["at"], parse_entry(kind, body["payload"])
+    rows = session.connection.execute(query.execution_options(yield_per=200))
+    try:
+        for row in rows:
+            body = json.loads(row.body)
+            yield row.seq, body["at"], parse_entry(kind, body["payload"])
+    finally:
+        rows.close()  # who found what it looked for reads no further

@@ -153,6 +153,9 @@ def started(arl: Arl, *words: str) -> Iterator[Started]:
     finally:
         if server.process.poll() is None:
             server.close()
+        for pipe in (server.process.stdout, server.process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +226,8 @@ def test_a_server_that_is_killed_in_the_middle_leaves_the_record_and_is_restored
         assert process.returncode == 5, f"{out}\n{err}"
         assert "the server is gone" in err
         assert kept["served_as"] in err
-        assert first.process.wait(60) == 5, "who started it says that it is gone"
+        first.process.communicate(timeout=60)
+        assert first.process.returncode == 5, "who started it says that it is gone"
     with started(arl, GOOD, "--as", "somebody", "--form", "adapter") as second:
         done = arl.ok("serve-model", "other", "--into", second.url, "--restore", "--json")
         assert done.json()["served_as"] == kept["served_as"]
