@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pytest
+if TYPE_CHECKING:  # the stand-in for vLLM starts quicker without
+    import pytest
 
-from controller.cli.front import run
-from tests.cli_runs import Arl, Done
+    from tests.cli_runs import Arl, Done
 
 ROOT = Path(__file__).resolve().parent.parent
 SEARCH_ITEMS, HOLDOUT_ITEMS = 60, 120
@@ -244,12 +244,18 @@ class Here:
     """`arl` in this process, which is much quicker than a process of its own."""
 
     def __init__(
-        self, arl: Arl, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self,
+        arl: "Arl",
+        monkeypatch: "pytest.MonkeyPatch",
+        capsys: "pytest.CaptureFixture[str]",
     ) -> None:
         self.arl, self._capsys = arl, capsys
         monkeypatch.setenv("ARL_HOME", str(arl.home))
 
-    def run(self, *words: str) -> Done:
+    def run(self, *words: str) -> "Done":
+        from controller.cli.front import run
+        from tests.cli_runs import Done
+
         self._capsys.readouterr()
         code = run(words)
         said = self._capsys.readouterr()

@@ -55,25 +55,34 @@ def start_server(
     log = settings.home / FOLDER / f"vllm-{command.options['port']}.log"
     for line in _described(served):
         say(line)
-    with ended_by_signals():
-        server = ModelServer(command, python, model_server_environment(), log)
-        endpoint = _own_endpoint(command)
-        try:
-            say(f"starting vLLM; what it says is in {log}")
-            server.wait_until_well(endpoint.is_well, patience_s=patience_s, say=say)
-            if as_json:
-                print_json({**_document(command, python, served), "log": str(log)})
-            else:
-                names = ", ".join(command.names)
-                print(f"serving {plain(names)} at {command.url}/v1 (Ctrl-C ends it)")
-            sys.stdout.flush()
-            server.wait()
-        except Ended:
-            say("ending the server")
-        finally:
-            endpoint.close()
-            server.close()
+    try:
+        with ended_by_signals():
+            server = ModelServer(command, python, model_server_environment(), log)
+            try:
+                say(f"starting vLLM; what it says is in {log}")
+                _wait(server, command, patience_s=patience_s, say=say)
+                if as_json:
+                    print_json({**_document(command, python, served), "log": str(log)})
+                else:
+                    names = ", ".join(command.names)
+                    print(f"serving {plain(names)} at {command.url}/v1 (Ctrl-C ends it)")
+                sys.stdout.flush()
+                server.wait()
+            finally:
+                server.close()
+    except Ended:
+        say("the server is ended")
     return OK
+
+
+def _wait(
+    server: ModelServer, command: Command, *, patience_s: float, say: Callable[[str], None]
+) -> None:
+    endpoint = _own_endpoint(command)
+    try:
+        server.wait_until_well(endpoint.is_well, patience_s=patience_s, say=say)
+    finally:
+        endpoint.close()
 
 
 def _own_endpoint(command: Command) -> Endpoint:

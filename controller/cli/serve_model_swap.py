@@ -28,6 +28,7 @@ from controller.wiring import Service
 from ledger import reads
 from ledger.errors import Conflict, InvalidInput, NotFound
 from ledger.records import Json
+from ledger.service_entries import ServingSet
 from targets.outbound import GuardedTransport, Outbound, verifying
 from targets.outbound_addresses import check_url
 
@@ -52,67 +53,61 @@ def swap_in(
     service: Service, one: Chosen, options: SwapOptions, say: Say, *, as_json: bool
 ) -> int:
     """Gate it; keep it or take it out. Raises what controller.serving.swap raises."""
-    subject, files, form = one.subject, one.files, one.form
+    subject, form = one.subject, one.form
     if form is not Form.ADAPTER and not options.shadow:
         raise InvalidInput(
             f"--into: {subject.name} is {form}, and a running server takes adapters only; start "
             "another server with it (--start), or gate it where it is served with --shadow"
         )
-    with _alone(service), ended_by_signals():
-        connect = _connect(service, options)
-        record = _record(service, options)
-        endpoint = connect()
-        try:
-            _check_well(endpoint)
-            gate, terms = _gate(service, subject, record, connect, options, say)
-            swap = Swap(endpoint, record, say)
-            if form is Form.ADAPTER and files.adapter is not None:
-                check_alone(subject)
-                path = adapter_at(service.store, subject, files.adapter, options.share, say)
-                outcome = swap.gate_adapter(subject, path, gate, terms)
-            else:
-                outcome = swap.gate_served(subject, str(form), gate, terms)
-        except Ended:
-            say("ended before it was decided: nothing was switched")
-            return INTERRUPTED
-        finally:
-            endpoint.close()
-            remember_heads(service)
+    try:
+        with _alone(service), ended_by_signals():
+            outcome = _decided(service, one, options, say)
+    except Ended:
+        say("ended before it was decided: nothing was switched")
+        return INTERRUPTED
+    finally:
+        remember_heads(service)
     _tell(subject, outcome, options, as_json=as_json)
     return OK if outcome.verdict.passed else CHECK_FAILED
+
+
+def _decided(service: Service, one: Chosen, options: SwapOptions, say: Say) -> Outcome:
+    subject, adapter = one.subject, one.files.adapter
+    connect = _connect(service, options)
+    record = _record(service, options)
+    endpoint = connect()
+    try:
+        _check_well(endpoint)
+        gate, terms = _gate(service, subject, record, connect, options, say)
+        swap = Swap(endpoint, record, say)
+        if one.form is not Form.ADAPTER or adapter is None:
+            return swap.gate_served(subject, str(one.form), gate, terms)
+        check_alone(subject)
+        path = adapter_at(service.store, subject, adapter, options.share, say)
+        return swap.gate_adapter(subject, path, gate, terms)
+    finally:
+        endpoint.close()
 
 
 def put_back(service: Service, name: str, options: SwapOptions, say: Say, *, as_json: bool) -> int:
     """Put in again what the record names. Raises NotFound, and what controller.serving raises."""
     check_name(name)
-    with _alone(service), ended_by_signals():
-        record = _record(service, options)
-        recorded = record.served(name)
-        if recorded is None:
-            raise NotFound(f"{name}: the record names nothing that was served under this name")
-        with service.ledger.read() as session:
-            study = reads.get_study(session, recorded.study_id)
-        subject = Subject(
-            name=name,
-            candidate_id=recorded.candidate_id,
-            study=study,
-            artifact=recorded.artifact_digest,
-        )
-        files = files_of(service.store, subject)
-        if files.adapter is None:
-            raise InvalidInput(f"{name}: artifact {subject.artifact} holds no adapter")
-        path = adapter_at(service.store, subject, files.adapter, options.share, say)
-        endpoint = _connect(service, options)()
-        try:
-            _check_well(endpoint)
-            entry = Swap(endpoint, record, say).restore(subject, path, recorded)
-        finally:
-            endpoint.close()
-            remember_heads(service)
+    record = _record(service, options)
+    recorded = record.served(name)
+    if recorded is None:
+        raise NotFound(f"{name}: the record names nothing that was served under this name")
+    try:
+        with _alone(service), ended_by_signals():
+            entry = _restored(service, record, recorded, options, say)
+    except Ended:
+        say(f"ended: ask again, until it is said that {recorded.served_as} is there")
+        return INTERRUPTED
+    finally:
+        remember_heads(service)
     document: dict[str, Json] = {
         "name": name,
         "served_as": recorded.served_as,
-        "endpoint": endpoint.url,
+        "endpoint": record.endpoint,
         "restored": entry is not None,
         "seq": recorded.seq if entry is None else entry.seq,
     }
@@ -120,8 +115,35 @@ def put_back(service: Service, name: str, options: SwapOptions, say: Say, *, as_
         print_json(document)
     else:
         how = "was there already" if entry is None else "is there again"
-        print(f"{plain(name)}: {recorded.served_as} {how}, at {plain(endpoint.url)}")
+        print(f"{plain(name)}: {recorded.served_as} {how}, at {plain(record.endpoint)}")
     return OK
+
+
+def _restored(
+    service: Service,
+    record: ServingRecord,
+    recorded: ServingSet,
+    options: SwapOptions,
+    say: Say,
+) -> ServingSet | None:
+    with service.ledger.read() as session:
+        study = reads.get_study(session, recorded.study_id)
+    subject = Subject(
+        name=recorded.name,
+        candidate_id=recorded.candidate_id,
+        study=study,
+        artifact=recorded.artifact_digest,
+    )
+    files = files_of(service.store, subject)
+    if files.adapter is None:
+        raise InvalidInput(f"{subject.name}: artifact {subject.artifact} holds no adapter")
+    path = adapter_at(service.store, subject, files.adapter, options.share, say)
+    endpoint = _connect(service, options)()
+    try:
+        _check_well(endpoint)
+        return Swap(endpoint, record, say).restore(subject, path, recorded)
+    finally:
+        endpoint.close()
 
 
 def _gate(
