@@ -45,6 +45,8 @@ class StudySubmitted:
     """sha256 of the study's secret; filled in by `ledger.writes.create_study`."""
     budgets: Mapping[str, float] = field(default_factory=dict)
     """Limit by resource, the limited ones only; filled in by `ledger.writes.create_study`."""
+    environment: str = ""
+    """Fingerprint of the places where it runs, as `comparison` covers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +400,10 @@ class CandidatePromoted:
     artifact_digest: str
     approver: str
     evidence: Mapping[str, Json]
+    note: str = ""
+    """What the approver said."""
+    lineage: Mapping[str, Json] = field(default_factory=dict)
+    """Link by link what the artifact was made of; empty where an older ARL promoted it."""
 
 
 Entry: TypeAlias = (

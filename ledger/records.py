@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from ledger.states import (
-    AttemptState,
-    CandidateState,
-    FamilyState,
-    Reason,
-    StudyState,
-    TrialState,
-)
+from ledger.states import AttemptState, CandidateState, FamilyState, Reason, StudyState, TrialState
 
 ParamValue: TypeAlias = bool | int | float | str
 Params: TypeAlias = Mapping[str, ParamValue]
@@ -53,6 +46,8 @@ class ArtifactRole(StrEnum):
     """Opaque optimizer and RNG state; only ever given back to the same trial's training."""
     ROLLOUTS = "rollouts"
     """What an online program sampled; for people and their analyses, never evaluated."""
+    FACTS = "facts"
+    """What a built-in program says it ran with; for a promotion's lineage, never evaluated."""
 
 
 class Verdict(StrEnum):
@@ -271,6 +266,8 @@ class Incumbent:
     approver: str
     note: str
     created_at: float
+    rolled_back_to: int | None = None
+    """The earlier position whose candidate has the pointer again; None for a promotion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, String, Table, collate, select
 from ledger.chain_check import Finding
 from ledger.database import ReadSession
 from ledger.rows import (
+    ALIASES,
     ARTIFACTS,
     ATTEMPTS,
     BATCHES,
@@ -20,6 +21,8 @@ from ledger.rows import (
     INCUMBENTS,
     LATEST,
     MODEL_CALLS,
+    SIGNATURES,
+    SIGNING_KEYS,
     STATES,
     STUDIES,
     TOKENS,
@@ -72,8 +75,8 @@ def compare_study(real: ReadSession, rebuilt: ReadSession, study_id: str) -> Ite
 
 
 def compare_service(real: ReadSession, rebuilt: ReadSession) -> Iterator[Finding]:
-    """The same for the models' pointers and the tokens, which the service chain holds."""
-    for table in (INCUMBENTS, TOKENS):
+    """The same for the model registry and the tokens, which the service chain holds."""
+    for table in (INCUMBENTS, ALIASES, SIGNING_KEYS, SIGNATURES, TOKENS):
         yield from _compare(table, _rows(real, table), _rows(rebuilt, table))
 
 

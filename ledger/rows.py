@@ -41,6 +41,7 @@ from ledger.tables import Base
 R: TypeAlias = DatabaseRow[Any]
 
 _T: Final = Base.metadata.tables
+ALIASES: Final[Table] = _T["model_aliases"]
 ARTIFACTS: Final[Table] = _T["artifacts"]
 ATTEMPTS: Final[Table] = _T["attempts"]
 BATCHES: Final[Table] = _T["value_batches"]
@@ -54,6 +55,8 @@ FAMILIES: Final[Table] = _T["families"]
 INCUMBENTS: Final[Table] = _T["incumbents"]
 LATEST: Final[Table] = _T["latest_values"]
 MODEL_CALLS: Final[Table] = _T["model_calls"]
+SIGNATURES: Final[Table] = _T["promotion_signatures"]
+SIGNING_KEYS: Final[Table] = _T["signing_keys"]
 STATES: Final[Table] = _T["proposer_states"]
 STUDIES: Final[Table] = _T["studies"]
 TOKENS: Final[Table] = _T["tokens"]
@@ -207,6 +210,7 @@ def incumbent_from(row: R) -> Incumbent:
         approver=row.approver,
         note=row.note,
         created_at=row.created_at,
+        rolled_back_to=row.rolled_back_to,
     )
 
 

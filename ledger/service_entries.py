@@ -1,4 +1,5 @@
-"""Facts of the service chain, which belong to no one study: pointers, tokens, requests."""
+"""Facts of the service chain, which belong to no one study: pointers, aliases, signatures,
+tokens, requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,48 @@ class IncumbentSet:
     comparison: str
     approver: str
     note: str
+    rolled_back_to: int | None = None
+    """The earlier position whose candidate has the pointer again; None for a promotion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasSet:
+    """An alias of a model names another of its promotions now, or none any more."""
+
+    kind: ClassVar[str] = "alias_set"
+    model: str
+    alias: str
+    revision: int
+    promotion: int | None
+    """Position in the history of the model's pointer; None: the alias is taken away."""
+    actor: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKeyMade:
+    """A key that promotions are signed with. The private half is written nowhere here."""
+
+    kind: ClassVar[str] = "signing_key_made"
+    key_id: str
+    """sha256 of `public_key`."""
+    public_key: str
+    """PEM."""
+    actor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionSigned:
+    """Evidence of a promotion was made and signed, and is in the artifact store."""
+
+    kind: ClassVar[str] = "promotion_signed"
+    model: str
+    seq: int
+    number: int
+    """Counts the signings of one promotion from 1."""
+    tree: str
+    key_id: str
+    actor: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +170,9 @@ class ServingFailed:
     actor: str
 
 
+RegistryEntry: TypeAlias = IncumbentSet | AliasSet | SigningKeyMade | PromotionSigned
 ServiceEntry: TypeAlias = (
-    IncumbentSet
+    RegistryEntry
     | TokenCreated
     | TokenRevoked
     | RequestMade

@@ -16,9 +16,19 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index
+from ledger.registry_tables import AliasRow, IncumbentRow, SignatureRow, SigningKeyRow
 from ledger.table_base import DIGEST, ID, NAME, NAMING, SEQUENCE, Base
 
-__all__ = ["NAMING", "Base", "CursorRow", "NotificationRow"]
+__all__ = [
+    "NAMING",
+    "AliasRow",
+    "Base",
+    "CursorRow",
+    "IncumbentRow",
+    "NotificationRow",
+    "SignatureRow",
+    "SigningKeyRow",
+]
 
 
 class LedgerRow(Base):
@@ -262,21 +272,6 @@ class HoldoutUseRow(Base):
     bundle_digest: Mapped[str] = mapped_column(DIGEST, primary_key=True)
     use: Mapped[int] = mapped_column("use_number", Integer, primary_key=True)
     family_id: Mapped[str] = mapped_column(ForeignKey("families.id"), unique=True)
-    created_at: Mapped[float] = mapped_column(Double)
-
-
-class IncumbentRow(Base):
-    """Append-only history of each model's pointer. A roll back is a new row."""
-
-    __tablename__ = "incumbents"
-    model: Mapped[str] = mapped_column(String(200), primary_key=True)
-    seq: Mapped[int] = mapped_column(Integer, primary_key=True)
-    candidate_id: Mapped[str] = mapped_column(ID)
-    study_id: Mapped[str] = mapped_column(ID)
-    family_id: Mapped[str | None] = mapped_column(ID)
-    comparison: Mapped[str] = mapped_column(DIGEST)
-    approver: Mapped[str] = mapped_column(String(200))
-    note: Mapped[str] = mapped_column(Text, default="")
     created_at: Mapped[float] = mapped_column(Double)
 
 

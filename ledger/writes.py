@@ -226,7 +226,7 @@ def _pointer(entry: CandidatePromoted, study_id: str) -> IncumbentSet:
         family_id=entry.family_id,
         comparison=entry.comparison,
         approver=entry.approver,
-        note="",
+        note=entry.note,
     )
 
 
