@@ -25,7 +25,7 @@ from evaluator.survey import (
     opened,
     survey,
 )
-from inner_trials.contract import MODEL_DIR, RESUME_DIR, ROLLOUTS_DIR
+from inner_trials.contract import FACTS_DIR, MODEL_DIR, RESUME_DIR, ROLLOUTS_DIR
 from ledger.artifacts import ArtifactStore
 from ledger.errors import InvalidInput
 from ledger.records import ArtifactRole
@@ -36,6 +36,7 @@ ROLE_DIRS: Final[Mapping[ArtifactRole, str]] = {
     ArtifactRole.MODEL: MODEL_DIR,
     ArtifactRole.RESUME: RESUME_DIR,
     ArtifactRole.ROLLOUTS: ROLLOUTS_DIR,
+    ArtifactRole.FACTS: FACTS_DIR,
 }
 
 _STORED_MODE: Final = 0o644
@@ -55,6 +56,7 @@ class Collected:
     model: CollectedTree
     resume: CollectedTree
     rollouts: CollectedTree
+    facts: CollectedTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def collect(
         top = os.open(root, OPEN_DIR)
     except FileNotFoundError:
         empty = _store(-1, [], "", store)
-        return Collected(empty, empty, empty)
+        return Collected(empty, empty, empty, empty)
     except OSError as error:
         if error.errno not in HOSTILE:
             raise
@@ -122,6 +124,7 @@ def _collect(
         model=trees[ArtifactRole.MODEL],
         resume=trees[ArtifactRole.RESUME],
         rollouts=trees[ArtifactRole.ROLLOUTS],
+        facts=trees[ArtifactRole.FACTS],
     )
 
 

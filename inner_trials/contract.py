@@ -16,8 +16,8 @@ REPORTS: Final = "ARL_REPORTS"
 STOP: Final = "ARL_STOP"
 """Path of a file that appears when the program should save and leave."""
 OUTPUT: Final = "ARL_OUTPUT"
-"""Directory for what the program makes: `model/`, `resume/` and `rollouts/` below it are
-collected."""
+"""Directory for what the program makes: `model/`, `resume/`, `rollouts/` and `facts/` below it
+are collected."""
 INPUTS: Final = "ARL_INPUTS"
 """Directory with one entry per read-only input, by mount name."""
 SCORE_FD: Final = "ARL_SCORE_FD"
@@ -35,6 +35,11 @@ MODEL_DIR: Final = "model"
 RESUME_DIR: Final = "resume"
 ROLLOUTS_DIR: Final = "rollouts"
 """What an online program sampled, kept as an artifact beside the model; see its rollouts.py."""
+FACTS_DIR: Final = "facts"
+FACTS_FILE: Final = "run.json"
+"""What a built-in program says it ran with: one JSON object; see its facts.py."""
+FACTS_BYTES: Final = 256 * 1024
+"""Longer ones are not read."""
 
 EXIT_STOPPED: Final = 42
 """The program saved what it had and left because it was asked to."""

@@ -176,7 +176,7 @@ def build_trainer(job: Job) -> Any:
         )
         for side in (job.rows, job.heldout)
     )
-    max_length = training.row_tokens(settings, job.base)
+    max_length = models.row_tokens(settings.max_length, job.base)
     arguments = training.trl_arguments(settings, job.seed, max_length=max_length)
     if heldout:
         arguments |= training.evaluation_arguments(settings)

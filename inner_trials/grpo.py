@@ -85,7 +85,7 @@ def build_trainer(
     if job.reward_model is not None:
         scorer = rewards.RewardModel(job.reward_model, max_length=settings.max_length)
     functions = reward_functions(job, judge, scorer)
-    max_length = training.row_tokens(settings, job.base)
+    max_length = models.row_tokens(settings.max_length, job.base)
     common = training.trl_arguments(settings, job.seed, max_length=max_length)
     config = GRPOConfig(**trl_options(settings, common))
     if settings.format_weight and len(functions) > 1:

@@ -66,6 +66,12 @@ def context_tokens(directory: Path) -> int | None:
     return value if isinstance(value, int) and value > 1 else None
 
 
+def row_tokens(limit: int, directory: Path) -> int:
+    """How long a row may be: what the study says, or all that the base has positions for."""
+    positions = context_tokens(directory)
+    return limit if positions is None else min(limit, positions)
+
+
 def check_padding(directory: Path) -> None:
     """A reward is read at the last token that is no padding, so the two must be told apart.
 

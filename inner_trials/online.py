@@ -11,7 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from inner_trials import distributed, health, pins, reporting, rewards, training, unfit_rows
+from inner_trials import (
+    distributed,
+    facts,
+    health,
+    models,
+    pins,
+    reporting,
+    rewards,
+    training,
+    unfit_rows,
+)
 from inner_trials.contract import ROLLOUTS_DIR
 from inner_trials.data import DataError
 from inner_trials.environments.protocol import Environment
@@ -178,7 +188,7 @@ def fitting(job: Job[S], name: str, encoded: Sequence[Sequence[int]]) -> list[in
         DataError: some do not and the study does not say `too_long: drop`, or none is left.
     """
     settings = job.settings
-    room = training.row_tokens(settings, job.base) - settings.max_completion_length
+    room = models.row_tokens(settings.max_length, job.base) - settings.max_completion_length
     kept = [index for index, ids in enumerate(encoded) if len(ids) <= room]
     if len(kept) == len(encoded):
         return kept
@@ -205,8 +215,6 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 
 def rollout_writer(job: Job[S], judge: Judge, scorer: Any) -> RolloutWriter | None:
-    if job.settings.rollout_mib == 0:
-        return None
     pinned = pins.read_pins(job.base)
     origin = Origin(
         tokenizer=pinned["tokenizer"],
@@ -217,6 +225,17 @@ def rollout_writer(job: Job[S], judge: Judge, scorer: Any) -> RolloutWriter | No
         verifier_options=job.settings.verifier_options,
         environment=None if job.environment is None else job.environment.version,
     )
+    facts.note("sampling", **origin.sampling)
+    facts.note(
+        "reward",
+        judge=origin.verifier,
+        options=dict(origin.verifier_options),
+        environment=origin.environment,
+    )
+    if job.settings.rollout_mib == 0:
+        # Unrecorded, so that only the bounds are known.
+        facts.note("policy_versions", first=0, up_to=job.settings.max_steps - 1)
+        return None
     directory = reporting.output_dir() / ROLLOUTS_DIR
     if distributed.is_first():  # another rank may be later than what the first puts there
         shutil.rmtree(directory, ignore_errors=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from inner_trials import (
     adapters,
+    facts,
     health,
     models,
     online,
@@ -101,6 +102,7 @@ class Run:
         """Whether it was left early because the trial was asked to stop."""
         settings = self.job.settings
         reporting.report(self.step, {"run/start_up_s": usage.process_age_s()})
+        facts.note("checkpoints", resumed_from=self.step or None, last_step=settings.max_steps)
         while self.step < settings.max_steps:
             self._one_step()
             is_last = self.step >= settings.max_steps
@@ -207,6 +209,7 @@ class Run:
         found, reference = [], batch.reference
         for at, (row, ids) in enumerate(zip(rows, completions, strict=True)):
             logprobs = batch.logprobs[at, : len(ids)].tolist()
+            before = None if reference is None else reference[at, : len(ids)].tolist()
             found.append(
                 Rollout(
                     policy_version=self.step,
@@ -219,9 +222,7 @@ class Run:
                     behaviour_source="trainer",
                     behaviour_logprobs=logprobs,
                     trainer_logprobs=logprobs,
-                    reference_logprobs=(
-                        None if reference is None else reference[at, : len(ids)].tolist()
-                    ),
+                    reference_logprobs=before,
                     rewards=dict(components[at]),
                     reward=scores[at],
                     advantage=float(batch.advantages[at, : len(ids)].mean()),
@@ -234,20 +235,19 @@ class Run:
         """What is measured on the inputs `heldout` and `fixed`, where there are any."""
         job, settings = self.job, self.job.settings
         self.heldout = online.heldout_watch(
-            job,
-            self.tokenizer,
-            self.judge,
-            self.scorer,
-            lambda: self._reward if self.step else None,
+            job, self.tokenizer, self.judge, self.scorer, self._proxy
         )
         self.fixed: FixedSlice | None = None
         if (path := training.find_input("fixed")) is not None:
             from inner_trials import guards
 
-            length = training.row_tokens(settings, job.base)
+            length = models.row_tokens(settings.max_length, job.base)
             chat = settings.chat
             self.fixed = guards.FixedSlice(path, self.tokenizer, chat=chat, max_length=length)
             self._fixed_loss = self.fixed.loss(self.learner.model)
+
+    def _proxy(self) -> float | None:
+        return self._reward if self.step else None
 
     def _guard(self) -> None:
         if self.heldout is not None:

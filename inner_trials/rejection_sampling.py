@@ -21,6 +21,7 @@ from inner_trials import (
     data,
     distributed,
     dpo,
+    facts,
     models,
     pins,
     prompts,
@@ -215,6 +216,7 @@ def learn(job: Job, directory: Path) -> bool:
     from inner_trials.trainer_events import TrialEvents
 
     settings, rows = job.settings, _read_rows(directory)
+    _note_lineage(directory)
     names = [*_fields(training.TrainingSettings), *_fields(sharding.ShardedSettings)]
     shared = {field.name: getattr(settings, field.name) for field in names}
     shape: Any = job.shape
@@ -230,6 +232,14 @@ def learn(job: Job, directory: Path) -> bool:
     training.fit(trainer, events)
     training.save(trainer, settings, job.base, reporting.model_dir())
     return events.is_stopped
+
+
+def _note_lineage(directory: Path) -> None:
+    """Whoever made the data set: this attempt, or one before it."""
+    made = json.loads((directory / best_of.LINEAGE).read_text(encoding="utf-8"))
+    facts.note("sampling", **made["sampling"])
+    facts.note("reward", judge=made["judge"], options=made["judge_options"], environment=None)
+    facts.note("policy_versions", first=0, last=0)
 
 
 def _fields(cls: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from inner_trials import own_server, reporting, training
+from inner_trials import models, own_server, reporting, training
 from inner_trials.actors import AdapterActors
 from inner_trials.ahead import AheadActors
 from inner_trials.grpo_settings import Settings
@@ -65,7 +65,7 @@ def start_server(settings: Settings, base: Path, place: Path) -> OwnServer:
         settings=asdict(settings),
         stated=reporting.document().get("plan") or {},
         lora_r=settings.lora_r,
-        row_tokens=training.row_tokens(settings, base),
+        row_tokens=models.row_tokens(settings.max_length, base),
         tensor_parallel=settings.vllm_tensor_parallel,
     )
     if devices.trainer:
@@ -86,7 +86,7 @@ def make_actors(
         **{name: getattr(settings, name) for name in SAMPLED_BY},
     }
     folder = Path(settings.vllm_share).absolute() if settings.vllm_share else place
-    room = training.row_tokens(settings, base)
+    room = models.row_tokens(settings.max_length, base)
     if not settings.staleness_bound:
         return AdapterActors(server, folder, sampling, row_tokens=room)
     return AheadActors(

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from inner_trials import distributed
+from inner_trials import distributed, facts
 
 Source: TypeAlias = Literal["sampler", "trainer"]
 PART: Final = "part-{:05d}.parquet"
@@ -77,6 +77,7 @@ class RolloutWriter:
         self._writer: Any = None
 
     def add(self, rows: Sequence[Rollout]) -> None:
+        facts.note_range("policy_versions", (row.policy_version for row in rows))
         self._waiting += rows
         if len(self._waiting) >= ROWS_AT_ONCE:
             self._write()
@@ -101,6 +102,7 @@ class RolloutWriter:
         if kept.is_dir():
             shutil.rmtree(self._directory, ignore_errors=True)
             shutil.copytree(kept, self._directory)
+            facts.note_range("policy_versions", (0,))
 
     def parts(self) -> list[Path]:
         return sorted(self._directory.glob("part-*.parquet"))

@@ -86,7 +86,7 @@ def build_trainer(job: Job) -> Any:
     heldout, _ = training_rows(job.shape, job.heldout, settings, has_template=has_template)
     if by_turns:
         _check_turns(tokenizer, rows, job.source)
-    max_length = training.row_tokens(settings, job.base)
+    max_length = models.row_tokens(settings.max_length, job.base)
     arguments = training.trl_arguments(settings, job.seed, max_length=max_length)
     if heldout:
         arguments |= training.evaluation_arguments(settings)

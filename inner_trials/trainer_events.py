@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from inner_trials import distributed, failures, guards, reporting, usage
+from inner_trials import distributed, facts, failures, guards, reporting, usage
 
 REPORTED: Final[Mapping[str, str]] = {
     "loss": "train/loss",
@@ -101,6 +101,7 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         written = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        facts.note_each("checkpoints", "saved", state.global_step)
 
         def move(directory: Path) -> None:
             # A rename within the trial's output: no byte is copied.

@@ -19,6 +19,7 @@ from inner_trials import (
     adapters,
     data,
     distributed,
+    facts,
     failures,
     models,
     pins,
@@ -27,7 +28,7 @@ from inner_trials import (
     seeding,
     sharding,
 )
-from inner_trials.contract import EXIT_BAD_INPUT, EXIT_STOPPED
+from inner_trials.contract import EXIT_BAD_INPUT
 from inner_trials.settings import SettingsError, above, at_least
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def execute(
     inputs, a loss that is no number and a lack of memory are one line and an exit status of
     their own; only a mistake of the program's is a traceback.
     """
+    facts.begin()
     try:
         document = reporting.document()
         job = prepare(document)
@@ -112,7 +114,7 @@ def execute(
         try:
             if count:
                 distributed.join()
-            return EXIT_STOPPED if train(job) else 0
+            return facts.end(name, job, is_stopped=train(job))
         except BAD_INPUT as error:
             return refuse(name, error)
         except Exception as error:
@@ -154,12 +156,6 @@ def find_input(name: str) -> Path | None:
         return None
 
 
-def row_tokens(settings: TrainingSettings, base: Path) -> int:
-    """How long a row may be: what the study says, or all that the base has positions for."""
-    positions = models.context_tokens(base)
-    return settings.max_length if positions is None else min(settings.max_length, positions)
-
-
 def add_guards(
     trainer: Any,
     settings: TrainingSettings,
@@ -177,7 +173,7 @@ def add_guards(
         path,
         trainer.processing_class,
         chat=settings.chat,
-        max_length=row_tokens(settings, base),
+        max_length=models.row_tokens(settings.max_length, base),
     )
     every = settings.guard_every
     trainer.add_callback(guards.Forgetting(fixed, trainer.model, every=every, on_values=on_values))
@@ -253,8 +249,10 @@ def fit(trainer: Any, events: "TrialEvents") -> None:
     if resume is not None and not (resume / "trainer_state.json").is_file():
         resume = None
     distributed.require(trainer, resume)
+    facts.note("checkpoints", resumed_from=None if resume is None else resume.name, saved=[])
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     done, wanted = trainer.state.global_step, trainer.args.max_steps
+    facts.note("checkpoints", last_step=done)
     if done < wanted and not events.is_stopped:
         # The trainer takes no incomplete batch, and ends without a word when there is no other.
         raise data.DataError(

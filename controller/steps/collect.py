@@ -123,6 +123,8 @@ def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     ctx.release_later(attempt)
     if found.rollouts.files:
         _record(ctx, trial, attempt, ArtifactRole.ROLLOUTS, found.rollouts)
+    if found.facts.files:
+        _record(ctx, trial, attempt, ArtifactRole.FACTS, found.facts)
     _record(ctx, trial, attempt, ArtifactRole.MODEL, found.model)
 
 
