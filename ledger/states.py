@@ -234,6 +234,7 @@ class Reason(StrEnum):
     NO_CANDIDATE = "no_candidate"
     POOL_TOO_SMALL = "pool_too_small"
     INCUMBENT_MOVED = "incumbent_moved"
+    LINEAGE_INCOMPLETE = "lineage_incomplete"
     DECLINED_BY_OPERATOR = "declined_by_operator"
     STUDY_ENDED = "study_ended"
 

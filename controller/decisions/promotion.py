@@ -71,6 +71,8 @@ class PromotionFacts:
     """Of the model's incumbent; None when the family's incumbent is the study's baseline."""
     artifact_verified: bool
     """The winner's stored artifact was hashed again and matches its digest."""
+    missing_links: tuple[str, ...] = ()
+    """What its lineage lacks, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,5 +122,10 @@ def _checks(facts: PromotionFacts) -> Mapping[Reason, tuple[bool, str]]:
         Reason.ARTIFACT_CORRUPT: (
             facts.artifact_verified,
             "the winner's stored artifact does not match its digest",
+        ),
+        Reason.LINEAGE_INCOMPLETE: (
+            not facts.missing_links,
+            f"its lineage lacks {', '.join(facts.missing_links)}; run the study again with the"
+            " programs of this version, which record it",
         ),
     }

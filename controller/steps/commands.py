@@ -250,16 +250,20 @@ def _candidate_id(command: Command) -> str:
     return str(command.arguments.get("candidate_id", ""))
 
 
+def _note(command: Command) -> str:
+    return str(command.arguments.get("note") or "")
+
+
 def _replay(ctx: StepContext, command: Command) -> None:
     replay.open_for(ctx, _candidate_id(command), command.actor)
 
 
 def _promote(ctx: StepContext, command: Command) -> None:
-    replay.approve(ctx, _candidate_id(command), command.actor)
+    replay.approve(ctx, _candidate_id(command), command.actor, _note(command))
 
 
 def _approve(ctx: StepContext, command: Command) -> None:
-    replay.approve_awaiting(ctx, _candidate_id(command), command.actor)
+    replay.approve_awaiting(ctx, _candidate_id(command), command.actor, _note(command))
 
 
 def _decline(ctx: StepContext, command: Command) -> None:

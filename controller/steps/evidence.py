@@ -47,9 +47,9 @@ def current_incumbent(ctx: StepContext) -> Incumbent | None:
         return reads.latest_incumbent(session, promotion.model)
 
 
-def confirmed_artifact(ctx: StepContext, family_id: str, candidate_id: str) -> str:
-    """Model tree of the candidate's first good confirmation run: trained anew, from clean."""
-    trial_id = next(
+def confirmed_trial(ctx: StepContext, family_id: str, candidate_id: str) -> str | None:
+    """The candidate's first good confirmation run: trained anew, from clean."""
+    return next(
         (
             m.trial_id
             for m in ctx.view.replays.get(family_id, ())
@@ -59,6 +59,11 @@ def confirmed_artifact(ctx: StepContext, family_id: str, candidate_id: str) -> s
         ),
         None,
     )
+
+
+def confirmed_artifact(ctx: StepContext, family_id: str, candidate_id: str) -> str:
+    """Model tree of that run; empty without one."""
+    trial_id = confirmed_trial(ctx, family_id, candidate_id)
     if trial_id is None:
         return ""
     with ctx.ledger.read() as session:

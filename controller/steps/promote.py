@@ -1,22 +1,40 @@
 """Promoted: moves a model's incumbent to a family's winner, with all its evidence or not."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from controller.decisions.lineage import missing_links
 from controller.decisions.promotion import PromotionFacts, decide_promotion
-from controller.steps import evidence
+from controller.steps import evidence, lineage
 from controller.steps.context import StepContext
 from evaluator.bundle import verify_bundle
 from ledger import entries as e
 from ledger.errors import ArtifactCorrupt, BundleChanged, Conflict, NotFound
-from ledger.records import Family
+from ledger.records import Family, Json
 from ledger.states import FamilyState, Reason, StudyState
 
 
-def settle_passed(ctx: StepContext, family: Family, *, approver: str, approved: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """What is promoted, and what it was made of."""
+
+    artifact: str
+    links: Mapping[str, Json]
+
+
+def settle_passed(
+    ctx: StepContext, family: Family, *, approver: str, approved: bool, note: str = ""
+) -> None:
     """Promote the winner of a passed family, ask for approval, or say why it may not be."""
     artifact = _winner_artifact(ctx, family)
-    facts = _facts(ctx, family, artifact, approved=approved)
+    links = lineage.collect_links(ctx, family, winner_of(family), artifact)
+    facts = replace(
+        _facts(ctx, family, artifact, approved=approved),
+        missing_links=missing_links(lineage.needs_of(ctx), links),
+    )
     decision = decide_promotion(facts)
     if decision.allowed:
-        _promote(ctx, family, artifact, approver)
+        _promote(ctx, family, Winner(artifact, links), approver, note)
     elif decision.awaits_approval:
         _move(ctx, family, FamilyState.AWAITING_APPROVAL, Reason.PASSED)
     else:
@@ -79,7 +97,7 @@ def _is_intact(ctx: StepContext, artifact: str) -> bool:
     return True
 
 
-def _promote(ctx: StepContext, family: Family, artifact: str, approver: str) -> None:
+def _promote(ctx: StepContext, family: Family, won: Winner, approver: str, note: str) -> None:
     previous = evidence.current_incumbent(ctx)
     _move(ctx, family, FamilyState.PROMOTED, Reason.PROMOTED)
     ctx.add(
@@ -90,9 +108,11 @@ def _promote(ctx: StepContext, family: Family, artifact: str, approver: str) -> 
             previous_id=previous.candidate_id if previous is not None else None,
             family_id=family.id,
             comparison=ctx.view.study.comparison,
-            artifact_digest=artifact,
+            artifact_digest=won.artifact,
             approver=approver,
             evidence=family.evidence,
+            note=note,
+            lineage=won.links,
         )
     )
 

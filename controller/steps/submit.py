@@ -119,6 +119,7 @@ def _entry(
     """Of a study whose paths are digests by now."""
     bundle_digest = bundle.digest if bundle is not None else ""
     objective = Objective(metric=spec.objective.metric, direction=spec.objective.direction)
+    environment = _environment(service, spec)
     return e.StudySubmitted(
         name=spec.name,
         spec_digest=json_digest(resolved(spec)),
@@ -126,13 +127,14 @@ def _entry(
         comparison=comparison_digest(
             bundle=bundle_digest,
             code=inputs.get(CODE_INPUT, ""),
-            environment=_environment(service, spec),
+            environment=environment,
             inputs=inputs,
             objective=objective,
         ),
         seed=spec.seed,
         actor=actor,
         inputs=inputs,
+        environment=environment,
     )
 
 
