@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-EXTRAS=train,server,postgres,parquet,docker,http,ray,optuna,ppo,dev
+EXTRAS=train,server,postgres,parquet,evidence,docker,http,ray,optuna,ppo,dev
 STAMP=.venv/arl-setup-stamp
 started=$SECONDS
 

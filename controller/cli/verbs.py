@@ -75,6 +75,9 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
     (
         "Trust",
         (
+            _verb("models", "models", "list models, name promotions, roll back to an earlier one"),
+            _verb("evidence", "evidence", "sign a promotion and write its evidence"),
+            _verb("keys", "evidence", "list, renew or export the key that promotions sign with"),
             _verb("verify", "verifying", "recompute the ledger's chains, sums and artifacts"),
             _verb("reproduce", "reproducing", "write a bundle with which anyone repeats a trial"),
             _verb("db", "database", "check or upgrade the ledger's tables"),
@@ -87,7 +90,7 @@ VERBS: Final[dict[str, Verb]] = {verb.name: verb for _, verbs in GROUPS for verb
 
 ON_SERVER: Final = frozenset(
     "submit run resume studies show logs lineage notifications export pause stop cancel extend "
-    "trial replay promote decline token".split()
+    "trial replay promote decline models evidence token".split()
 )
 """Verbs that work on a server, too."""
 SERVER_OPTIONS: Final = {"--server": "ARL_SERVER", "--token": "ARL_TOKEN"}

@@ -18,6 +18,7 @@ from controller.api.models.promotions import PromotionDetail, PromotionOut
 from controller.api.models.studies import StudyListed, StudyOut
 from controller.api.models.trials import TrialDetailOut, TrialListed, ValuesOut
 from controller.client.connection import Connection, ServerUnavailable, problem
+from controller.client.models import ModelCalls
 from controller.client.outside import OutsideTrial
 from controller.client.uploading import Progress, Uploader
 from controller.spec.loading import load_study, parse_study, resolved
@@ -31,7 +32,7 @@ LONGEST_WAIT_S = 30.0
 RECONNECT_S = 0.5
 
 
-class Client:
+class Client(ModelCalls):
     """One server, named by `server` or ARL_SERVER, with the token `token` or ARL_TOKEN.
 
     Every method raises what an embedded ARL would (ledger.errors: NotFound, InvalidInput,
@@ -182,8 +183,10 @@ class Client:
     def promotion(self, promotion: str) -> PromotionDetail:
         return PromotionDetail.model_validate(self.connection.get(f"/promotions/{promotion}"))
 
-    def approve(self, promotion: str, *, wait_s: float = LONGEST_WAIT_S) -> Command:
-        return self._ask(f"/promotions/{promotion}/approve", None, wait_s)
+    def approve(
+        self, promotion: str, *, note: str = "", wait_s: float = LONGEST_WAIT_S
+    ) -> Command:
+        return self._ask(f"/promotions/{promotion}/approve", {"note": note}, wait_s)
 
     def decline(self, promotion: str, *, wait_s: float = LONGEST_WAIT_S) -> Command:
         return self._ask(f"/promotions/{promotion}/decline", None, wait_s)

@@ -49,6 +49,8 @@ def incumbent_document(incumbent: Incumbent) -> dict[str, Json]:
         "study": incumbent.study_id,
         "family": incumbent.family_id,
         "approver": incumbent.approver,
+        "note": incumbent.note,
+        "rolled_back_to": incumbent.rolled_back_to,
         "at": iso(incumbent.created_at),
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.architecture.project_sources import PACKAGES, ROOT, Source
 
-WRITERS = ("controller.steps", "controller.worker", "controller.api")
+WRITERS = ("controller.steps", "controller.worker", "controller.registry", "controller.api")
 ENVIRONMENT_READERS = {
     "controller/settings.py": "the settings",
     "controller/cli/example/edit/program/train.py": "a program of a trial",
@@ -49,7 +49,7 @@ def test_every_package_is_shipped_checked_and_under_import_contracts() -> None:
     assert set(project["tool"]["importlinter"]["root_packages"]) == set(PACKAGES)
 
 
-def test_only_steps_worker_and_api_write_to_the_ledger(sources: list[Source]) -> None:
+def test_only_steps_worker_registry_and_api_write_to_the_ledger(sources: list[Source]) -> None:
     offenders = [
         s.path
         for s in sources

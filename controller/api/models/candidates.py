@@ -179,6 +179,8 @@ class IncumbentOut(Out):
             "study": "st-7f3a",
             "family": "st-7f3a-f1",
             "approver": "gate",
+            "note": "",
+            "rolled_back_to": None,
             "at": ISO,
         }
     )
@@ -188,4 +190,9 @@ class IncumbentOut(Out):
     study: str
     family: str | None
     approver: str
+    note: str = Field(description="What the approver said.")
+    rolled_back_to: int | None = Field(
+        description="The earlier position whose candidate has the pointer again; null for a "
+        "promotion."
+    )
     at: Iso

@@ -2,7 +2,7 @@
 
 from pydantic import Field, JsonValue
 
-from controller.api.models.candidates import FamilyOut, IncumbentOut
+from controller.api.models.candidates import FamilyOut
 from controller.api.models.trials import Outcome
 from controller.api.models.wire import ISO, Number, Out, Scalar, example
 from ledger.records import Split
@@ -79,22 +79,3 @@ class PromotionDetail(PromotionOut):
         description="Of each candidate and of the incumbent, by id."
     )
     runs: list[RunOut]
-
-
-class ModelOut(Out):
-    """A name under which candidates are promoted."""
-
-    model_config = example(
-        {"model": "tiny-arithmetic", "incumbent": None, "families": 1, "awaiting": 1}
-    )
-    model: str
-    incumbent: IncumbentOut | None
-    families: int
-    awaiting: int = Field(description="Families that wait for an approval.")
-
-
-class ModelsOut(Out):
-    """Every model."""
-
-    model_config = example({"items": []})
-    items: list[ModelOut]

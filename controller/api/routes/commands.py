@@ -17,6 +17,7 @@ from controller.api.models.commands import (
     StudyWanted,
     TrialWanted,
 )
+from controller.api.models.registry import ApprovalWanted
 from controller.api.mutations import Done, Mutation, mutation
 from controller.api.problems import documented
 from controller.api.remote_rules import check_addresses, check_remote, settled_remote
@@ -25,6 +26,7 @@ from controller.api.routing import new_router
 from controller.api.strict_json import StrictResponse
 from controller.api.submission import staged
 from controller.api.tokens import Scope
+from controller.registry.names import check_note
 from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
 from controller.steps.submit import Submission, submit_study
@@ -203,9 +205,12 @@ def replay_trial(change: Submit, trial: str, body: Nothing | None = None, wait: 
     status_code=202,
     responses=documented(404, 409),
 )
-def approve(change: Promote, family: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def approve(
+    change: Promote, family: str, body: ApprovalWanted | None = None, wait: Wait = 0.0
+) -> Any:
     """Promote the candidate whose gate passed and which awaits approval."""
-    return _answer_family(change, family, CommandVerb.APPROVE, wait)
+    note = "" if body is None else check_note(body.note)
+    return _answer_family(change, family, CommandVerb.APPROVE, wait, note)
 
 
 @router.post(
@@ -239,7 +244,7 @@ def _ask_for(
 
 
 def _answer_family(
-    change: Mutation, family_id: str, verb: CommandVerb, wait_s: float
+    change: Mutation, family_id: str, verb: CommandVerb, wait_s: float, note: str = ""
 ) -> StrictResponse:
     with change.service.ledger.read() as session:
         family = reads.get_family(session, family_id)
@@ -247,4 +252,6 @@ def _answer_family(
     if family.state is not FamilyState.AWAITING_APPROVAL or not isinstance(candidate, str):
         raise Conflict(f"promotion {family.id} is {family.state}; nothing of it awaits approval")
     arguments: dict[str, Json] = {"candidate_id": candidate}
+    if note:
+        arguments["note"] = note
     return ask(change, family.study_id, verb, arguments, wait_s=wait_s)

@@ -1,36 +1,74 @@
-"""Models: the names under which candidates are promoted, and who had them when."""
+"""Models: the names under which candidates are promoted, who had them when, and evidence."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Depends, Path
 
-from controller.api.models.candidates import IncumbentOut
-from controller.api.models.promotions import ModelsOut
+from controller.api.models.registry import (
+    AliasOut,
+    AliasWanted,
+    EvidenceOut,
+    ModelDetail,
+    ModelsOut,
+    PositionDetail,
+    PositionOut,
+    RollBackWanted,
+)
 from controller.api.models.wire import Page
+from controller.api.mutations import Mutation, mutation
 from controller.api.problems import documented
-from controller.api.reading import LONGEST_NAME, Cursor, Limit, Reader, TheService, place_of
+from controller.api.reading import (
+    LARGEST_NUMBER,
+    LONGEST_NAME,
+    Cursor,
+    Limit,
+    Reader,
+    TheService,
+    place_of,
+)
 from controller.api.routing import new_router
-from controller.documents.candidates import incumbent_document
-from controller.documents.promotions import model_document
-from ledger import family_pages
+from controller.api.tokens import Scope
+from controller.documents.finite import flagged
+from controller.documents.registry import alias_document
+from controller.registry import looking
+from controller.registry.making import latest_signature, sealed_of
+from controller.registry.names import check_alias, check_note
+from controller.registry.pointers import check_standing, roll_back, set_alias
+from controller.wiring import Service
+from ledger import family_pages, registry_reads
+from ledger.database import WriteSession
 from ledger.errors import NotFound
+from ledger.heads import write_heads
+from ledger.records import Incumbent, Json
 
 router = new_router("models")
 
 ModelName = Annotated[
     str, Path(max_length=LONGEST_NAME, description="A name under promotion.model of a study")
 ]
+PositionNumber = Annotated[
+    int, Path(ge=1, le=LARGEST_NUMBER, description="Its place in the pointer's history")
+]
+Promote = Annotated[Mutation, Depends(mutation(Scope.PROMOTE))]
 
 
 @router.get("/models", response_model=ModelsOut)
 def list_models(_: Reader, service: TheService) -> dict[str, Any]:
-    """Every model that a study promotes to, with who has it now."""
+    """Every model that a study promotes to, with who has it now and what its aliases name."""
     with service.ledger.read() as session:
-        return {"items": [model_document(found) for found in family_pages.list_models(session)]}
+        return {"items": looking.models_listed(session)}
+
+
+@router.get("/models/{model}", response_model=ModelDetail, responses=documented(404))
+def show_model(_: Reader, service: TheService, model: ModelName) -> dict[str, Any]:
+    """One model, with the latest changes of its aliases."""
+    with service.ledger.read() as session:
+        return looking.model_detail(session, _named(model))
 
 
 @router.get(
-    "/models/{model}/incumbents", response_model=Page[IncumbentOut], responses=documented(404)
+    "/models/{model}/incumbents", response_model=Page[PositionOut], responses=documented(404)
 )
 def list_incumbents(
     _: Reader,
@@ -41,13 +79,121 @@ def list_incumbents(
 ) -> dict[str, Any]:
     """The history of a model's pointer, the newest first."""
     with service.ledger.read() as session:
-        found = []
-        if "\0" not in model:
-            found = family_pages.page_of_incumbents(
-                session, model, before=place_of(cursor), limit=limit + 1
-            )
-    if not found and cursor is None:
-        raise NotFound(f"nothing was promoted as {model!r} yet")
+        found = family_pages.page_of_incumbents(
+            session, _named(model), before=place_of(cursor), limit=limit + 1
+        )
+        if not found and cursor is None:
+            raise NotFound(f"nothing was promoted as {model!r} yet")
+        items = [looking.position(session, pointer) for pointer in found[:limit]]
     more = str(found[limit - 1].seq) if len(found) > limit else None
-    items = [incumbent_document(incumbent) for incumbent in found[:limit]]
     return {"items": items, "next_cursor": more}
+
+
+@router.get(
+    "/models/{model}/incumbents/{number}",
+    response_model=PositionDetail,
+    responses=documented(404, 409),
+)
+def show_incumbent(
+    _: Reader, service: TheService, model: ModelName, number: PositionNumber
+) -> dict[str, Any]:
+    """One position with its lineage, the gate's evidence, its signatures and its model card."""
+    with service.ledger.read() as session:
+        pointer = registry_reads.get_pointer(session, _named(model), number)
+        return flagged(looking.position_detail(session, pointer))
+
+
+@router.get(
+    "/models/{model}/incumbents/{number}/evidence",
+    response_model=EvidenceOut,
+    responses=documented(404, 409),
+)
+def read_evidence(
+    _: Reader, service: TheService, model: ModelName, number: PositionNumber
+) -> dict[str, Any]:
+    """Statement, signatures, card and entry, as they were signed last."""
+    with service.ledger.read() as session:
+        pointer = registry_reads.get_pointer(session, _named(model), number)
+        signature = latest_signature(session, pointer)
+        sealed = sealed_of(session, pointer)
+    if signature is None:
+        raise NotFound(f"{model}:{number} is not signed: `arl evidence {model}:{number}` signs it")
+    files = {
+        path: service.store.read_bytes(digest).decode()
+        for path, _, _, digest in service.store.manifest(signature.tree)
+    }
+    return {
+        "model": model,
+        "seq": number,
+        "artifact": sealed.entry.artifact_digest,
+        "files": files,
+    }
+
+
+@router.post(
+    "/models/{model}/rollback",
+    response_model=PositionOut,
+    status_code=201,
+    responses=documented(404, 409),
+)
+def roll_back_model(change: Promote, model: ModelName, body: RollBackWanted) -> Any:
+    """Give the pointer to an earlier promotion again, once its artifact was found whole."""
+    service, note = change.service, check_note(body.note)
+    earlier = change.earlier()
+    if earlier is not None:
+        return earlier.response()
+    target = _standing(service, model, body.to)
+
+    def act(session: WriteSession) -> Mapping[str, Json]:
+        actor = change.principal.actor
+        moved = roll_back(session, target, expected=body.expected, actor=actor, note=note)
+        return looking.position(session, registry_reads.get_pointer(session, model, moved.seq))
+
+    done = change.run(act, status=201)
+    with service.ledger.read() as session:
+        write_heads(session, service.settings.heads_path)
+    return done.response()
+
+
+@router.post(
+    "/models/{model}/aliases",
+    response_model=AliasOut,
+    responses=documented(404, 409),
+)
+def change_alias(change: Promote, model: ModelName, body: AliasWanted) -> Any:
+    """Let an alias name another promotion, or none."""
+    service, alias, note = change.service, check_alias(body.alias), check_note(body.note)
+    earlier = change.earlier()
+    if earlier is not None:
+        return earlier.response()
+    if body.promotion is not None:
+        _standing(service, model, body.promotion)
+
+    def act(session: WriteSession) -> Mapping[str, Json]:
+        set_alias(
+            session,
+            model=_named(model),
+            alias=alias,
+            promotion=body.promotion,
+            expected=body.expected,
+            actor=change.principal.actor,
+            note=note,
+        )
+        found = registry_reads.latest_alias(session, model, alias)
+        return {} if found is None else alias_document(found)
+
+    return change.run(act).response()
+
+
+def _standing(service: Service, model: str, number: int) -> Incumbent:
+    """A position whose artifact was read and found whole. Raises NotFound, Conflict."""
+    with service.ledger.read() as session:
+        pointer = registry_reads.get_pointer(session, _named(model), number)
+    check_standing(service.ledger, service.store, pointer)
+    return pointer
+
+
+def _named(model: str) -> str:
+    if "\0" in model:
+        raise NotFound("no model has a zero byte in its name")
+    return model
