@@ -47,6 +47,8 @@ class Settings:
     study lists the host: separated by commas."""
     allow_unsandboxed_patches: bool = False
     """Whether code that a model wrote may run where nothing holds it."""
+    sign_promotions: bool = True
+    """Whether whoever drives a study signs what it promotes."""
     api_secrets: frozenset[str] = frozenset()
     """Which secrets studies that came over HTTP may send where: NAME@HOST each."""
     api_allow_local: bool = False
@@ -64,7 +66,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
     ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_NOTIFY_ALLOW_PRIVATE, ARL_PUBLIC_URL,
     ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES,
-    ARL_API_SECRETS and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
+    ARL_SIGN, ARL_API_SECRETS and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
@@ -86,6 +88,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         http_trust_sandbox=env.get("ARL_HTTP_TRUST_SANDBOX", ""),
         egress_allow_ranges=_ranges(env, "ARL_EGRESS_ALLOW_RANGES"),
         allow_unsandboxed_patches=_flag(env, "ARL_ALLOW_UNSANDBOXED_PATCHES"),
+        sign_promotions=env.get("ARL_SIGN") in (None, "") or _flag(env, "ARL_SIGN"),
         api_secrets=_secret_hosts(env.get("ARL_API_SECRETS", "")),
         api_allow_local=_flag(env, "ARL_API_ALLOW_LOCAL"),
     )

@@ -74,6 +74,7 @@ class Arl:
             "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
             "ARL_CPUS": "4",
             "ARL_TARGET": "local",
+            "ARL_SIGN": "0",
             **more,
         }
 

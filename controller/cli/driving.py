@@ -15,6 +15,7 @@ from controller.cli.output import INTERRUPTED, OK, STUDY_FAILED, console, print_
 from controller.cli.progress import Watch
 from controller.cli.text import plain
 from controller.documents.studies import study_document
+from controller.registry.signing import sign_unsigned
 from controller.settings import wants_debug
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
@@ -121,6 +122,7 @@ def drive(service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bo
         with Interrupt(worker).installed() as interrupt:
             worker.run(list(study_ids))
     remember_heads(service)
+    sign_promoted(service, study_ids)
     with service.ledger.read() as session:
         studies = [reads.get_study(session, study_id) for study_id in study_ids]
     report = _json_report if as_json else _text_report
@@ -130,6 +132,12 @@ def drive(service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bo
             _say_how_to_resume(service, studies)
         return INTERRUPTED
     return OK if all(s.state is StudyState.COMPLETED for s in studies) else STUDY_FAILED
+
+
+def sign_promoted(service: Service, study_ids: Sequence[str]) -> None:
+    """Sign what these studies promoted, unless the operator does not want that."""
+    if service.settings.sign_promotions:
+        sign_unsigned(service.ledger, service.store, service.settings.home, study_ids)
 
 
 @contextmanager

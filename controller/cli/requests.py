@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.cli.driving import Interrupt, is_driven, listen_to_the_worker
+from controller.cli.driving import (
+    Interrupt,
+    is_driven,
+    listen_to_the_worker,
+    sign_promoted,
+)
 from controller.cli.naming import find_study
 from controller.cli.opening import actor
 from controller.steps import commands
@@ -141,6 +146,7 @@ def _take_turn(service: Service, study_id: str, is_done: "_Answered | _AtRest") 
         worker.run([study_id])
     if interrupt.number and not done:
         raise KeyboardInterrupt
+    sign_promoted(service, [study_id])
 
 
 def _wait_for_effect(service: Service, study_id: str, verb: CommandVerb, *, driven: bool) -> None:

@@ -15,17 +15,19 @@ from controller.cli.opening import actor, remember_heads, service_opened
 from controller.cli.output import OK, print_json
 from controller.cli.source import server_named
 from controller.cli.text import plain
+from controller.registry.signing import Signer
 from controller.spec.loading import load_study
 from controller.spec.study import StudySpec
 from controller.steps import commands
 from controller.steps.submit import Submission, submit_study
 from controller.wiring import Service
+from controller.worker.driver import StudyDriver
 from controller.worker.leases import describe_holder
-from controller.worker.loop import Worker
+from controller.worker.loop import Callbacks, Worker
 from ledger import reads, summaries
 from ledger.errors import Conflict
 from ledger.records import CommandVerb, Study
-from ledger.states import STUDY_TERMINAL, StudyState
+from ledger.states import STUDY_TERMINAL, FamilyState, StudyState
 
 
 def _stop_with_stdin(worker: Worker) -> None:
@@ -188,6 +190,20 @@ def _tell_asked(studies: list[Study], *, as_json: bool) -> None:
         print(told, file=sys.stderr, flush=True)
 
 
+def _signing(signer: Signer) -> Callbacks:
+    """Sign what waits from before, and whatever a study promotes."""
+    promoted: dict[str, int] = {}
+
+    def on_tick(driver: StudyDriver) -> None:
+        count = sum(f.state is FamilyState.PROMOTED for f in driver.view.families.values())
+        if count and promoted.get(driver.study_id) != count:
+            promoted[driver.study_id] = count
+            signer.look()
+
+    signer.look()
+    return Callbacks(on_tick=on_tick)
+
+
 UntilClosed = Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)]
 
 
@@ -199,13 +215,15 @@ def worker(as_json: AsJson = False, until_stdin_closes: UntilClosed = False) -> 
     """
     with service_opened(create=True) as service:
         listen_to_the_worker(logging.INFO)
-        driver = Worker(service)
+        signer = Signer(service.ledger, service.store, service.settings.home)
+        driver = Worker(service, _signing(signer) if service.settings.sign_promotions else None)
         with Interrupt(driver).installed():
             if not as_json:
                 print(f"working on {service.ledger.where}; Ctrl-C stops", flush=True)
             if until_stdin_closes:
                 threading.Thread(target=_stop_with_stdin, args=(driver,), daemon=True).start()
             driver.run()
+        signer.close()
         remember_heads(service)
     if as_json:
         print_json({"stopped": True})

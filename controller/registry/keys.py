@@ -3,6 +3,7 @@
 The ledger keeps every public key, so that what a key signed can be checked after it is lost.
 """
 
+import importlib.util
 import os
 import stat
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FOLDER: Final = "keys"
 FILE: Final = "signing.pem"
 MODE: Final = 0o600
+LIBRARIES: Final = ("cryptography", "model_signing", "OpenSSL", "securesystemslib")
 
 
 class KeyLost(Conflict):
@@ -170,11 +172,17 @@ def _write(home: Path, *, replace: bool) -> PrivateKey:
 
 def require_libraries() -> None:
     """Raises InvalidInput where the extra that signs and checks is not installed."""
-    import importlib.util
-
-    missing = [n for n in ("cryptography", "model_signing") if importlib.util.find_spec(n) is None]
-    if missing:
+    if missing := _missing():
         raise InvalidInput(
             f"signing and checking signatures need {' and '.join(missing)}: "
             "pip install 'arl[evidence]'"
         )
+
+
+def has_libraries() -> bool:
+    """Whether promotions can be signed here at all."""
+    return not _missing()
+
+
+def _missing() -> list[str]:
+    return [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
