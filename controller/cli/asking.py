@@ -14,6 +14,7 @@ from controller.cli.requests import PENDING, ask, study_id_of
 from controller.cli.source import server_named
 from controller.cli.text import clipped, plain
 from controller.cli.values import parse_params
+from controller.registry.names import check_note
 from controller.spec.quantities import parse_count, parse_duration_s
 from ledger import reads
 from ledger.errors import InvalidInput
@@ -159,12 +160,19 @@ def replay(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False
     return _ask_for(candidate, CommandVerb.REPLAY, wait=wait, as_json=as_json)
 
 
-def promote(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False) -> int:
+def promote(
+    candidate: CandidateName,
+    note: Annotated[str, typer.Option("--note", help="why, for those who look later")] = "",
+    wait: Wait = False,
+    as_json: AsJson = False,
+) -> int:
     """Approve a candidate whose gate passed and awaits approval; else put it before the gate.
 
     Nothing is ever promoted without having passed the gate.
     """
-    return _ask_for(candidate, CommandVerb.PROMOTE, wait=wait, as_json=as_json)
+    return _ask_for(
+        candidate, CommandVerb.PROMOTE, wait=wait, as_json=as_json, note=check_note(note)
+    )
 
 
 def decline(candidate: CandidateName, wait: Wait = False, as_json: AsJson = False) -> int:
@@ -184,15 +192,17 @@ def _ask_study(
     return _print(answer.document(), as_json=as_json)
 
 
-def _ask_for(name: str, verb: CommandVerb, *, wait: bool, as_json: bool) -> int:
+def _ask_for(name: str, verb: CommandVerb, *, wait: bool, as_json: bool, note: str = "") -> int:
     if server_named():
         from controller.cli.server_asking import ask_for
 
-        return _print(ask_for(name, verb, wait=wait), as_json=as_json)
+        return _print(ask_for(name, verb, wait=wait, note=note), as_json=as_json)
     with service_opened() as service:
         with service.ledger.read() as session:
             candidate = find_candidate(session, name)
         arguments: dict[str, Json] = {"candidate_id": candidate.id}
+        if note:
+            arguments["note"] = note
         answer = ask(service, candidate.study_id, verb, arguments, wait=wait)
     return _print(answer.document(), as_json=as_json)
 

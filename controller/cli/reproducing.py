@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,19 +17,20 @@ from controller.cli.opening import service_opened
 from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.recipe import Recipe, choose_trial, make_recipe
 from controller.cli.text import plain
+from controller.registry.names import find_promotion
 from controller.spec.loading import resolved
 from controller.steps.attempt_specs import program_of
 from controller.wiring import Service
 from ledger import reads, summaries
 from ledger.database import ReadSession
-from ledger.errors import ArlError, Conflict, NotFound
+from ledger.errors import ArlError, Conflict, InvalidInput, NotFound
 from ledger.records import Json
 
 Subject = Annotated[
     str,
     typer.Argument(
         metavar="PROMOTION|CANDIDATE|TRIAL",
-        help="a model's name (or NAME:NUMBER), a candidate's id, STUDY/NUMBER or a trial's id",
+        help="a model's name (NAME:NUMBER, NAME@ALIAS), a candidate's or trial's id, STUDY/NUMBER",
     ),
 ]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="a directory to make")]
@@ -88,12 +90,11 @@ def _repeat(directory: Path, document: dict[str, Json], *, as_json: bool) -> int
 
 def _trial_id(session: ReadSession, subject: str) -> str:
     """The trial that a promotion, candidate or trial name means. Raises NotFound."""
-    model, _, number = subject.rpartition(":")
-    for name in (subject, model):
-        incumbents = reads.list_incumbents(session, name) if name else []
-        chosen = [i for i in incumbents if name == subject or str(i.seq) == number]
-        if chosen:
-            return choose_trial(session, reads.get_candidate(session, chosen[0].candidate_id))
+    with suppress(NotFound, InvalidInput):
+        promoted = find_promotion(session, subject)
+        return choose_trial(session, reads.get_candidate(session, promoted.candidate_id))
+    if "@" in subject:
+        find_promotion(session, subject)  # says which part of the name there is not
     if summaries.is_candidate(session, subject):
         return choose_trial(session, find_candidate(session, subject))
     try:

@@ -37,13 +37,15 @@ def ask_study(
         return found
 
 
-def ask_for(candidate: str, verb: CommandVerb, *, wait: bool) -> Document:
+def ask_for(candidate: str, verb: CommandVerb, *, wait: bool, note: str = "") -> Document:
     """The same of a candidate: `replay`, `promote` (approve, or else replay) or `decline`."""
     with Client() as client:
         source = ServerSource(client)
         if "/" in candidate:
             candidate = str(source.trial(candidate)["candidate"])
-        found = _post(client, _address(client, candidate, verb), None)
+        address = _address(client, candidate, verb)
+        said = {"note": note} if note and address.endswith("/approve") else None
+        found = _post(client, address, said)
         if wait and found["answer"] != "pending":
             found |= _at_rest(source, str(found["study"]), verb)
         return found

@@ -50,7 +50,7 @@ _HOW: Final = """\
 - `public_key.pem`: the key of both. That it is the promoter's, they have to tell you another way.
 
 With ARL: `arl verify --promotion .` (`--key FILE` for a public key that you trust). Without it:
-`python -m model_signing verify key model --signature model.sig --public-key public_key.pem`.
+`python -m model_signing verify key model --signature model.sig --public_key public_key.pem`.
 """
 
 

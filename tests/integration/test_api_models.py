@@ -1,0 +1,154 @@
+"""Models over HTTP: aliases, roll backs and evidence, with scopes, keys and the audit."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from controller.cli.model_source import ServerModels
+from controller.client import Client
+from controller.registry.making import make_evidence
+from ledger.errors import Conflict
+from ledger.records import Incumbent
+from tests.acceptance.shell_study import open_service
+from tests.api_runs import client_of, service_of, token
+from tests.api_server import api_server
+from tests.promoted_models import MODEL, artifact_file, promoted_twice
+
+BASE = f"/api/v1/models/{MODEL}"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Incumbent]:
+    """Two promotions, the second of them signed; tests work on copies."""
+    place = tmp_path_factory.mktemp("models")
+    service = open_service(place)
+    first, second = promoted_twice(service, place)
+    make_evidence(service.ledger, service.store, service.settings.home, second, "ann")
+    service.close()
+    return place / ".arl", first
+
+
+@pytest.fixture
+def client(home: tuple[Path, Incumbent], tmp_path: Path) -> Iterator[TestClient]:
+    shutil.copytree(home[0], tmp_path / ".arl", ignore=shutil.ignore_patterns("local"))
+    service = open_service(tmp_path)
+    with client_of(service) as made:
+        yield made
+    service.close()
+
+
+def alias(client: TestClient, promotion: int | None, expected: int | None, **more: Any) -> Any:
+    body = {"alias": "production", "promotion": promotion, "expected": expected}
+    return client.post(f"{BASE}/aliases", json=body, **more)
+
+
+def back(client: TestClient, to: int, expected: int, **more: Any) -> Any:
+    body = {"to": to, "expected": expected, "note": "answers too long"}
+    return client.post(f"{BASE}/rollback", json=body, **more)
+
+
+def test_a_model_shows_whose_it_is_and_what_names_it(client: TestClient) -> None:
+    assert alias(client, 1, None).json()["promotion"] == 1
+    listed = client.get("/api/v1/models").json()["items"]
+    assert [(m["model"], m["incumbent"]["seq"]) for m in listed] == [(MODEL, 2)]
+    shown = client.get(BASE).json()
+    assert [(a["alias"], a["promotion"]) for a in shown["aliases"]] == [("production", 1)]
+    assert [a["promotion"] for a in shown["alias_changes"]] == [1]
+    history = client.get(f"{BASE}/incumbents").json()["items"]
+    assert [(p["seq"], p["aliases"]) for p in history] == [(2, []), (1, ["production"])]
+    assert history[0]["signature"]["number"] == 1
+    assert history[1]["signature"] is None
+    assert client.get("/api/v1/models/nothing").status_code == 404
+    assert client.get("/api/v1/models/a%00b").status_code == 404
+
+
+def test_a_position_has_its_lineage_evidence_and_card(client: TestClient) -> None:
+    found = client.get(f"{BASE}/incumbents/2").json()
+    assert found["lineage"]["parameters"] == {"x": 0.9}
+    assert found["lineage"]["holdout"]["holdout_a"]["candidate"]["mean"] == 0.9
+    assert found["evidence"]["gain"] == pytest.approx(0.6)
+    assert found["card"].startswith("---")
+    files = client.get(f"{BASE}/incumbents/2/evidence").json()["files"]
+    assert set(files) >= {"card.md", "model.sig", "statement.dsse.json", "promotion.json"}
+    assert files["card.md"] == found["card"]
+    assert client.get(f"{BASE}/incumbents/1/evidence").status_code == 404
+    assert client.get(f"{BASE}/incumbents/3").status_code == 404
+    assert client.get(f"{BASE}/incumbents/0").status_code == 422
+
+
+def test_a_roll_back_happens_once_and_is_in_the_audit(client: TestClient) -> None:
+    key = {"Idempotency-Key": "back"}
+    moved = back(client, 1, 2, headers=key)
+    assert moved.status_code == 201, moved.text
+    assert (moved.json()["seq"], moved.json()["rolled_back_to"]) == (3, 1)
+    assert moved.json()["note"] == "answers too long"
+    again = back(client, 1, 2, headers=key)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert again.json() == moved.json()
+    refused = back(client, 1, 2)
+    assert refused.status_code == 409
+    assert "number 3 now" in refused.json()["detail"]
+    admin = token(client, "admin")
+    audited = client.get("/api/v1/audit", headers=admin).json()["items"]
+    assert [a["route"] for a in audited] == ["/models/{model}/rollback"]
+
+
+def test_a_roll_back_to_what_is_not_whole_leaves_the_incumbent(
+    client: TestClient, home: tuple[Path, Incumbent]
+) -> None:
+    artifact_file(service_of(client), home[1]).unlink()
+    for refused in (back(client, 1, 2), alias(client, 1, None)):
+        assert refused.status_code == 409
+        assert "not in the store" in refused.json()["detail"]
+        assert str(service_of(client).settings.home) not in refused.text
+    assert client.get(BASE).json()["incumbent"]["seq"] == 2
+
+
+def test_only_who_may_promote_moves_anything(client: TestClient) -> None:
+    reader, submitter = token(client, "read"), token(client, "read", "submit")
+    promoter = token(client, "read", "promote")
+    for headers in (reader, submitter):
+        assert alias(client, 1, None, headers=headers).status_code == 403
+        assert back(client, 1, 2, headers=headers).status_code == 403
+    assert client.get(BASE, headers=reader).status_code == 200
+    assert alias(client, 1, None, headers=promoter).status_code == 200
+    assert "token:read-promote" in client.get(BASE, headers=reader).json()["aliases"][0]["actor"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"alias": "production", "promotion": 1},
+        {"alias": "7", "promotion": 1, "expected": None},
+        {"alias": "a b", "promotion": 1, "expected": None},
+        {"alias": "production", "promotion": "1", "expected": None},
+        {"alias": "production", "promotion": 0, "expected": None},
+        {"alias": "production", "promotion": 1, "expected": None, "note": "n" * 3000},
+        {"alias": "production", "promotion": 1, "expected": None, "more": 1},
+    ],
+)
+def test_a_wrong_alias_is_refused_with_the_field(client: TestClient, body: dict[str, Any]) -> None:
+    refused = client.post(f"{BASE}/aliases", json=body)
+    assert refused.status_code == 422, refused.text
+    assert client.get(BASE).json()["aliases"] == []
+
+
+def test_the_typed_client_does_all_of_it(home: tuple[Path, Incumbent], tmp_path: Path) -> None:
+    shutil.copytree(home[0], tmp_path / ".arl", ignore=shutil.ignore_patterns("local"))
+    service = open_service(tmp_path)
+    with api_server(service) as url, Client(url) as arl:
+        assert [found.model for found in arl.models()] == [MODEL]
+        assert arl.set_alias(MODEL, "production", 2, expected=None).promotion == 2
+        with pytest.raises(Conflict, match="names number 2 now"):
+            arl.set_alias(MODEL, "production", 1, expected=None)
+        moved = arl.roll_back(MODEL, 1, expected=2, note="why")
+        assert [p.seq for p in arl.incumbents(MODEL)] == [moved.seq, 2, 1]
+        assert arl.incumbent(MODEL, moved.seq).rolled_back_to == 1
+        assert "card.md" in arl.evidence(MODEL, 2).files
+        source = ServerModels(arl)
+        assert source.model(MODEL)["aliases"] != []
+    service.close()
