@@ -21,9 +21,10 @@ from controller.registry.making import make_evidence
 from ledger import reads
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
+from ledger.records import Json
 from tests.ledger_builders import driven
 
-LINKS = {
+LINKS: dict[str, Json] = {
     "parameters": {"learning_rate": 3e-4, "lora_r": 16},
     "data": {"train": "d" * 64},
     "settings": {f"setting_{number}": number for number in range(60)},
