@@ -81,9 +81,10 @@ def collect(
 ) -> Collected | Refused:
     """Store the regular files below each role's directory of the output directory `root`.
 
-    A missing or empty role directory gives the empty tree. Everything else at the top is left
-    alone: nobody reads it. Surveys all of it before it copies anything, so that an output that
-    breaks a rule costs no disk. Idempotent. Permissions are not kept: files are stored 0644.
+    A missing or empty role directory gives the empty tree, and so does a role without one.
+    Everything else at the top is left alone: nobody reads it. Surveys all of it before it copies
+    anything, so that an output that breaks a rule costs no disk. Idempotent. Permissions are not
+    kept: files are stored 0644.
 
     Raises:
         OSError: the output cannot be read for a reason that is not its content.
@@ -119,7 +120,10 @@ def _collect(
         if has_directory(top, name):
             survey(top, name, walk)
     check_links(walk)
-    trees = {role: _store(top, found[role], role_dirs[role], store) for role in role_dirs}
+    trees = {
+        role: _store(top, found.get(role, []), role_dirs.get(role, ""), store)
+        for role in ROLE_DIRS
+    }
     return Collected(
         model=trees[ArtifactRole.MODEL],
         resume=trees[ArtifactRole.RESUME],

@@ -15,6 +15,7 @@ import typer
 from controller.cli.doctor_places import Check, target_checks, version_of
 from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.text import plain, size
+from controller.registry.keys import has_libraries
 from controller.settings import Settings, read_settings
 from ledger.errors import ArlError, InvalidInput
 
@@ -130,6 +131,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _disk(settings)
     yield _supervisor(settings)
     yield _training()
+    yield _signing()
     yield _postgres()
     yield _gpus(settings)
     yield from target_checks(settings)
@@ -202,6 +204,14 @@ def _training() -> Check:
     told = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())
     remedy = "program kind sft needs them: pip install 'arl[train]'" if missing else ""
     return Check("training libraries", not missing, told, remedy)
+
+
+def _signing() -> Check:
+    version = version_of("model-signing")
+    if has_libraries():
+        return Check("signing", True, f"model-signing {version}")
+    remedy = "without them promotions stay unsigned: pip install 'arl[evidence]'"
+    return Check("signing", False, "its libraries are missing", remedy)
 
 
 def _postgres() -> Check:

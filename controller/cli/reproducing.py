@@ -138,7 +138,13 @@ def _write_json(path: Path, document: Json) -> None:
 
 
 def _environment(service: Service, recipe: Recipe) -> dict[str, Json]:
-    """Of this machine now; the comparison digest covers what it was when the trial ran."""
+    """As it was when the study was submitted; of this machine now where an older ARL did not
+    record that."""
+    with service.ledger.read() as session:
+        first = reads.list_entries(session, recipe.study.id, limit=1)
+    recorded = first[0].payload.get("environment") if first else None
+    if recorded:
+        return {"fingerprint": recorded, "comparison": recipe.study.comparison}
     try:
         program = program_of(recipe.spec)
         fingerprint = service.training_target(recipe.spec).fingerprint(program)

@@ -5,7 +5,14 @@ from typing import Final
 from controller.decisions.retries import decide_retry
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
-from evaluator.collector import Collected, CollectedTree, CollectLimits, Refused, collect
+from evaluator.collector import (
+    ROLE_DIRS,
+    Collected,
+    CollectedTree,
+    CollectLimits,
+    Refused,
+    collect,
+)
 from evaluator.pruning import REASONS
 from inner_trials import contract
 from ledger import entries as e
@@ -99,7 +106,12 @@ def _read_outputs(ctx: StepContext, attempt: LiveAttempt) -> Collected | Refused
     fetches it when it is looked at. Raises Conflict, NotFound, OSError."""
     limits = CollectLimits(total_bytes=ctx.view.spec.resources.output_bytes)
     left = ctx.target_of(attempt).outputs(attempt.handle or attempt.name)
-    return ctx.collecting.result(attempt.id, lambda: collect(left.root, ctx.store, limits=limits))
+    # What a command says of itself is no fact: a candidate may have written it.
+    is_ours = ctx.view.spec.program.kind != "command"
+    roles = {r: d for r, d in ROLE_DIRS.items() if is_ours or r is not ArtifactRole.FACTS}
+    return ctx.collecting.result(
+        attempt.id, lambda: collect(left.root, ctx.store, role_dirs=roles, limits=limits)
+    )
 
 
 def _collect(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:

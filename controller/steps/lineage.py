@@ -80,9 +80,9 @@ def collect_links(
         **_sampled_how(plan, sources),
         **_ran_where(ctx, sources),
         "checkpoints": {
+            **_section(sources.facts, "checkpoints"),
             "base": ctx.view.study.inputs.get("base"),
             "resumed": list(sources.origin.resumed),
-            **_section(sources.facts, "checkpoints"),
             "model": artifact,
         },
         "cost": _cost(ctx, sources.used),
@@ -104,7 +104,8 @@ class _Sources:
         report = payloads.get(e.InputsFrozen.kind, {}).get("report")
         pins = report.get("pins") if isinstance(report, Mapping) else None
         self.pins: Mapping[str, Json] = pins if isinstance(pins, Mapping) else {}
-        self.facts = read_facts(ctx.store, self.origin.facts)
+        is_ours = ctx.view.spec.program.kind != "command"
+        self.facts = read_facts(ctx.store, self.origin.facts) if is_ours else {}
         self.settings = _section(self.facts, "settings")
 
 
@@ -179,10 +180,10 @@ def _ran_where(ctx: StepContext, sources: _Sources) -> dict[str, Json]:
         "image": spec.target.image,
         "seeds": {"study": ctx.view.study.seed, "trial": origin.seed},
         "hardware": {
+            **_section(sources.facts, "hardware"),
             "places": where,
             "cpus": spec.resources.cpus,
-            "gpus": spec.resources.gpus,
-            **_section(sources.facts, "hardware"),
+            "gpus_given": spec.resources.gpus,
         }
         if where
         else None,

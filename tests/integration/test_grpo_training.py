@@ -76,6 +76,15 @@ def test_held_out_prompts_are_answered_before_during_and_at_the_end(short: Trial
     )
 
 
+def test_a_run_says_how_it_sampled_who_judged_and_which_policies(short: Trial) -> None:
+    path = short.directory / "output" / contract.FACTS_DIR / contract.FACTS_FILE
+    found = json.loads(path.read_text())
+    assert found["sampling"]["max_completion_length"] == 8
+    assert found["reward"]["judge"].startswith("exact/")
+    assert found["policy_versions"] == {"first": 0, "last": 5}
+    assert found["checkpoints"] == {"last_step": 6, "resumed_from": None, "saved": [3]}
+
+
 def test_model_and_record_are_left_and_nothing_of_the_trainers(short: Trial) -> None:
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {
         path.name for path in short.model.iterdir()
@@ -83,6 +92,7 @@ def test_model_and_record_are_left_and_nothing_of_the_trainers(short: Trial) -> 
     rows = rollouts.read_rollouts(short.directory / "output" / "rollouts")
     assert len(rows) == 6 * 32
     assert {path.name for path in (short.directory / "output").iterdir()} == {
+        "facts",
         "model",
         "resume",
         "rollouts",

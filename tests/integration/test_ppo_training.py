@@ -1,5 +1,6 @@
 """The PPO program really trains: it learns, repeats, resumes to the bit and stops when asked."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,10 @@ def test_a_run_reports_its_health_and_leaves_model_and_record(task: Path, tmp_pa
     rows = rollouts.read_rollouts(trial.directory / "output" / "rollouts")
     assert [row["policy_version"] for row in rows] == [n // 32 for n in range(4 * 32)]
     assert rows[0]["reference_logprobs"] == pytest.approx(rows[0]["behaviour_logprobs"], abs=1e-6)
+    said = json.loads((trial.directory / "output" / "facts" / "run.json").read_text())
+    assert said["policy_versions"] == {"first": 0, "last": 3}
+    assert said["checkpoints"]["last_step"] == 4
+    assert said["reward"]["judge"] == rows[0]["verifier"]
 
 
 @pytest.mark.slow

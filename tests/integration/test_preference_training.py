@@ -96,6 +96,9 @@ def test_rejection_sampling_leaves_a_model_and_the_data_set_it_learned(
     losses = trial.values("train/loss")
     assert losses[10] < losses[5]
     assert (trial.model / "model.safetensors").is_file()
+    said = json.loads((trial.directory / "output" / "facts" / "run.json").read_text())
+    assert (said["reward"]["judge"], said["sampling"]["samples"]) == ("exact/1", 4)
+    assert said["policy_versions"] == {"first": 0, "last": 0}
 
 
 @pytest.mark.slow

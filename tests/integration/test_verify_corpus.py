@@ -21,10 +21,42 @@ from ledger.entries import (
 )
 from ledger.heads import read_heads, write_heads
 from ledger.records import CommandVerb, Resource, Verdict
+from ledger.service_entries import AliasSet, IncumbentSet, PromotionSigned, SigningKeyMade
 from ledger.states import Reason, StudyState, TrialState
 from ledger.tables import Base
 from ledger.verify import verify_ledger
+from ledger.writes import append_service
 from tests.ledger_builders import BUNDLE, Driven, driven
+
+REGISTERED = (
+    IncumbentSet(
+        model="other",
+        seq=1,
+        candidate_id="s1-c0",
+        study_id="s1",
+        family_id="s1-f1",
+        comparison="c" * 64,
+        approver="gate",
+        note="",
+    ),
+    IncumbentSet(
+        model="other",
+        seq=2,
+        candidate_id="s1-c0",
+        study_id="s1",
+        family_id="s1-f1",
+        comparison="c" * 64,
+        approver="ann",
+        note="better",
+        rolled_back_to=1,
+    ),
+    AliasSet(model="other", alias="live", revision=1, promotion=2, actor="ann", note="now"),
+    SigningKeyMade(key_id="e" * 64, public_key="PEM", actor="ann"),
+    PromotionSigned(
+        model="other", seq=1, number=1, tree="f" * 64, key_id="e" * 64, actor="worker"
+    ),
+)
+"""Something in every table of the model registry."""
 
 
 def fill(ledger: Ledger) -> Driven:
@@ -68,6 +100,8 @@ def fill(ledger: Ledger) -> Driven:
         HoldoutUsed(family_id="s1-f1", bundle_digest=BUNDLE, use=1, limit=20),
         study.promotion(1),
     )
+    with ledger.write() as session:
+        append_service(session, REGISTERED)
     return study
 
 
@@ -120,6 +154,9 @@ TABLES = (
     "families",
     "holdout_uses",
     "incumbents",
+    "model_aliases",
+    "signing_keys",
+    "promotion_signatures",
     "commands",
     "entries",
     "service_head",
