@@ -1,10 +1,12 @@
 """A model that was promoted once or twice, by studies of shell programs."""
 
+import shutil
 from pathlib import Path
 
 from controller.wiring import Service
 from ledger import reads
 from ledger.records import Incumbent
+from ledger.registry_reads import find_sealed, get_pointer
 from tests.acceptance.shell_study import drive, submit
 
 MODEL = "toy"
@@ -36,6 +38,17 @@ def promoted_twice(service: Service, base: Path) -> tuple[Incumbent, Incumbent]:
     return first, position(service, 2)
 
 
+def copied(home: Path, to: Path) -> None:
+    """A home's ledger and store, without what its supervisor keeps."""
+    shutil.copytree(home, to / ".arl", ignore=shutil.ignore_patterns("local"))
+
+
+def numbered(service: Service, seq: int) -> Incumbent:
+    """One of the model's pointers."""
+    with service.ledger.read() as session:
+        return get_pointer(session, MODEL, seq)
+
+
 def position(service: Service, seq: int) -> Incumbent:
     """One of the model's pointers, which must be the newest."""
     with service.ledger.read() as session:
@@ -47,8 +60,6 @@ def position(service: Service, seq: int) -> Incumbent:
 
 def artifact_file(service: Service, pointer: Incumbent) -> Path:
     """Where the store keeps the only file of what was promoted."""
-    from ledger.registry_reads import find_sealed
-
     with service.ledger.read() as session:
         sealed = find_sealed(session, pointer)
     assert sealed is not None

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from controller.registry.making import make_evidence
+from controller.wiring import Service
 from inner_trials import demo_task, grpo, reporting
+from tests import promoted_models
+from tests.acceptance.shell_study import open_service
 from tests.cli_runs import Arl, arl_in
 from tests.integration import sft_runs
 from tests.integration.sft_runs import Trial
@@ -81,3 +85,23 @@ def run_of(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return trainer, events, job
 
     return make
+
+
+@pytest.fixture(scope="session")
+def promoted_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the model `toy` was promoted twice, the second of them signed. To be copied."""
+    place = tmp_path_factory.mktemp("promoted")
+    service = open_service(place)
+    _, second = promoted_models.promoted_twice(service, place)
+    make_evidence(service.ledger, service.store, service.settings.home, second, "ann")
+    service.close()
+    return service.settings.home
+
+
+@pytest.fixture
+def promoted(promoted_home: Path, tmp_path: Path) -> Iterator[Service]:
+    """A copy of it, open."""
+    promoted_models.copied(promoted_home, tmp_path)
+    service = open_service(tmp_path)
+    yield service
+    service.close()

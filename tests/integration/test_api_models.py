@@ -1,8 +1,6 @@
 """Models over HTTP: aliases, roll backs and evidence, with scopes, keys and the audit."""
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,35 +8,19 @@ from fastapi.testclient import TestClient
 
 from controller.cli.model_source import ServerModels
 from controller.client import Client
-from controller.registry.making import make_evidence
+from controller.wiring import Service
 from ledger.errors import Conflict
-from ledger.records import Incumbent
-from tests.acceptance.shell_study import open_service
 from tests.api_runs import client_of, service_of, token
 from tests.api_server import api_server
-from tests.promoted_models import MODEL, artifact_file, promoted_twice
+from tests.promoted_models import MODEL, artifact_file, numbered
 
 BASE = f"/api/v1/models/{MODEL}"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Incumbent]:
-    """Two promotions, the second of them signed; tests work on copies."""
-    place = tmp_path_factory.mktemp("models")
-    service = open_service(place)
-    first, second = promoted_twice(service, place)
-    make_evidence(service.ledger, service.store, service.settings.home, second, "ann")
-    service.close()
-    return place / ".arl", first
-
-
 @pytest.fixture
-def client(home: tuple[Path, Incumbent], tmp_path: Path) -> Iterator[TestClient]:
-    shutil.copytree(home[0], tmp_path / ".arl", ignore=shutil.ignore_patterns("local"))
-    service = open_service(tmp_path)
-    with client_of(service) as made:
+def client(promoted: Service) -> Iterator[TestClient]:
+    with client_of(promoted) as made:
         yield made
-    service.close()
 
 
 def alias(client: TestClient, promotion: int | None, expected: int | None, **more: Any) -> Any:
@@ -97,10 +79,8 @@ def test_a_roll_back_happens_once_and_is_in_the_audit(client: TestClient) -> Non
     assert [a["route"] for a in audited] == ["/models/{model}/rollback"]
 
 
-def test_a_roll_back_to_what_is_not_whole_leaves_the_incumbent(
-    client: TestClient, home: tuple[Path, Incumbent]
-) -> None:
-    artifact_file(service_of(client), home[1]).unlink()
+def test_a_roll_back_to_what_is_not_whole_leaves_the_incumbent(client: TestClient) -> None:
+    artifact_file(service_of(client), numbered(service_of(client), 1)).unlink()
     for refused in (back(client, 1, 2), alias(client, 1, None)):
         assert refused.status_code == 409
         assert "not in the store" in refused.json()["detail"]
@@ -137,10 +117,8 @@ def test_a_wrong_alias_is_refused_with_the_field(client: TestClient, body: dict[
     assert client.get(BASE).json()["aliases"] == []
 
 
-def test_the_typed_client_does_all_of_it(home: tuple[Path, Incumbent], tmp_path: Path) -> None:
-    shutil.copytree(home[0], tmp_path / ".arl", ignore=shutil.ignore_patterns("local"))
-    service = open_service(tmp_path)
-    with api_server(service) as url, Client(url) as arl:
+def test_the_typed_client_does_all_of_it(promoted: Service) -> None:
+    with api_server(promoted) as url, Client(url) as arl:
         assert [found.model for found in arl.models()] == [MODEL]
         assert arl.set_alias(MODEL, "production", 2, expected=None).promotion == 2
         with pytest.raises(Conflict, match="names number 2 now"):
@@ -151,4 +129,3 @@ def test_the_typed_client_does_all_of_it(home: tuple[Path, Incumbent], tmp_path:
         assert "card.md" in arl.evidence(MODEL, 2).files
         source = ServerModels(arl)
         assert source.model(MODEL)["aliases"] != []
-    service.close()

@@ -1,7 +1,7 @@
 """Pointers that go back, aliases, and who is told when two change them at once."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,8 @@ from ledger.database import Ledger
 from ledger.errors import ArlError, Conflict, InvalidInput, NotFound
 from ledger.states import StudyState
 from ledger.verify import verify_ledger
-from tests.acceptance.shell_study import open_service
 from tests.ledger_builders import driven, everything
-from tests.promoted_models import artifact_file, position, promote, promoted_twice
+from tests.promoted_models import artifact_file, numbered, position, promote
 
 
 def with_promotions(ledger: Ledger, count: int = 2) -> None:
@@ -148,17 +147,10 @@ def test_a_promotion_is_found_by_its_names(ledger: Ledger) -> None:
 # --- with real studies --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    opened = open_service(tmp_path)
-    yield opened
-    opened.close()
-
-
 def test_what_was_rolled_back_to_is_what_later_studies_have_to_beat(
-    service: Service, tmp_path: Path
+    promoted: Service, tmp_path: Path
 ) -> None:
-    first, second = promoted_twice(service, tmp_path)
+    service, first, second = promoted, numbered(promoted, 1), numbered(promoted, 2)
     check_standing(service.ledger, service.store, first)
     with service.ledger.write() as session:
         roll_back(session, first, expected=second.seq, actor="ann", note="")
@@ -175,10 +167,8 @@ def test_what_was_rolled_back_to_is_what_later_studies_have_to_beat(
 
 
 @pytest.mark.parametrize("damage", ["deleted", "changed"])
-def test_nothing_is_rolled_back_to_that_is_not_whole(
-    service: Service, tmp_path: Path, damage: str
-) -> None:
-    first, second = promoted_twice(service, tmp_path)
+def test_nothing_is_rolled_back_to_that_is_not_whole(promoted: Service, damage: str) -> None:
+    service, first, second = promoted, numbered(promoted, 1), numbered(promoted, 2)
     file = artifact_file(service, first)
     file.chmod(0o644)
     if damage == "deleted":
@@ -191,10 +181,8 @@ def test_nothing_is_rolled_back_to_that_is_not_whole(
     check_standing(service.ledger, service.store, second)
 
 
-def test_a_promotion_whose_entry_was_changed_is_no_way_back(
-    service: Service, tmp_path: Path
-) -> None:
-    first, _ = promoted_twice(service, tmp_path)
+def test_a_promotion_whose_entry_was_changed_is_no_way_back(promoted: Service) -> None:
+    service, first = promoted, numbered(promoted, 1)
     with service.ledger.write() as session:
         run = session.connection.exec_driver_sql
         run("DROP TRIGGER entries_refuse_update")

@@ -20,7 +20,7 @@ from ledger.errors import InvalidInput
 from ledger.records import Incumbent
 from ledger.verify import verify_ledger
 from tests.acceptance.shell_study import open_service
-from tests.promoted_models import artifact_file, promoted_once
+from tests.promoted_models import artifact_file, numbered
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,17 @@ class Promoted:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Promoted]:
-    """Promoted and signed once; tests that change something work on a copy."""
-    place = tmp_path_factory.mktemp("whole")
-    service = open_service(place)
-    made = Promoted(service, promoted_once(service, place))
-    made.sign()
-    yield made
+def whole(promoted_home: Path) -> Iterator[Promoted]:
+    """Promoted and signed; only to be looked at."""
+    service = open_service(promoted_home.parent)
+    yield Promoted(service, numbered(service, 2))
     service.close()
 
 
 @pytest.fixture
-def promoted(whole: Promoted, tmp_path: Path) -> Iterator[Promoted]:
-    shutil.copytree(whole.home, tmp_path / ".arl", ignore=shutil.ignore_patterns("local"))
-    service = open_service(tmp_path)
-    yield Promoted(service, whole.pointer)
-    service.close()
+def mine(promoted: Service) -> Promoted:
+    """A copy, to be changed."""
+    return Promoted(promoted, numbered(promoted, 2))
 
 
 @pytest.fixture(scope="module")
@@ -113,12 +108,12 @@ def test_other_tools_read_the_statement_and_the_signature(written: Path, tmp_pat
     assert subprocess.run(command, capture_output=True, check=False).returncode != 0
 
 
-def test_an_artifact_that_changed_at_rest_is_named(promoted: Promoted) -> None:
-    file = artifact_file(promoted.service, promoted.pointer)
+def test_an_artifact_that_changed_at_rest_is_named(mine: Promoted) -> None:
+    file = artifact_file(mine.service, mine.pointer)
     file.chmod(0o644)
     file.write_bytes(file.read_bytes() + b" ")
-    findings = promoted.check().findings
-    assert [f.where for f in findings] == ["toy:1 artifact"]
+    findings = mine.check().findings
+    assert [f.where for f in findings] == ["toy:2 artifact"]
     assert "params.json" in findings[0].problem
 
 
@@ -167,53 +162,52 @@ def test_evidence_of_another_key_is_not_believed(
     assert check_directory(evidence, {}, public).findings == []
 
 
-def test_a_changed_number_of_the_ledger_is_found_against_the_card(promoted: Promoted) -> None:
-    with promoted.service.ledger.write() as session:
+def test_a_changed_number_of_the_ledger_is_found_against_the_card(mine: Promoted) -> None:
+    with mine.service.ledger.write() as session:
         session.connection.exec_driver_sql(
             "UPDATE evaluations SET value = value + 0.25 WHERE split = 'holdout_a'"
         )
-    findings = promoted.check().findings
+    findings = mine.check().findings
     assert findings
     assert all("scores of the" in f.problem for f in findings)
 
 
-def test_a_lost_key_is_said_and_another_signs_on(promoted: Promoted) -> None:
-    ledger, home = promoted.service.ledger, promoted.home
+def test_a_lost_key_is_said_and_another_signs_on(mine: Promoted) -> None:
+    ledger, home = mine.service.ledger, mine.home
     first = find_key(home)
     assert first is not None
     key_path(home).unlink()
     with pytest.raises(KeyLost, match="arl keys new"):
-        promoted.sign()
-    assert promoted.check().findings == [], "what it signed still verifies"
+        mine.sign()
+    assert mine.check().findings == [], "what it signed still verifies"
     second = make_key(ledger, home, "ann")
-    promoted.sign()
-    found = promoted.check()
+    mine.sign()
+    found = mine.check()
     assert (found.findings, found.signatures, found.key) == ([], 2, second.id)
     assert first.id != second.id
-    assert verify_ledger(ledger, promoted.service.store) == []
+    assert verify_ledger(ledger, mine.service.store) == []
 
 
-def test_a_key_that_others_may_read_signs_nothing(promoted: Promoted) -> None:
-    assert key_path(promoted.home).stat().st_mode & 0o777 == 0o600
-    assert key_path(promoted.home).parent.stat().st_mode & 0o777 == 0o700
-    key_path(promoted.home).chmod(0o640)
+def test_a_key_that_others_may_read_signs_nothing(mine: Promoted) -> None:
+    assert key_path(mine.home).stat().st_mode & 0o777 == 0o600
+    assert key_path(mine.home).parent.stat().st_mode & 0o777 == 0o700
+    key_path(mine.home).chmod(0o640)
     with pytest.raises(InvalidInput, match="chmod 600"):
-        promoted.sign()
-    key_path(promoted.home).chmod(0o600)
-    key_path(promoted.home).write_text("no key at all")
+        mine.sign()
+    key_path(mine.home).chmod(0o600)
+    key_path(mine.home).write_text("no key at all")
     with pytest.raises(InvalidInput, match="no private key"):
-        ensure_key(promoted.service.ledger, promoted.home, "ann")
+        ensure_key(mine.service.ledger, mine.home, "ann")
 
 
-def test_what_nobody_signed_is_signed_once(promoted: Promoted) -> None:
-    service = promoted.service
-    assert sign_unsigned(service.ledger, service.store, promoted.home) == []
+def test_what_nobody_signed_is_signed_once(mine: Promoted) -> None:
+    service = mine.service
     with service.ledger.write() as session:
         session.connection.exec_driver_sql("DROP TRIGGER promotion_signatures_refuse_delete")
         session.connection.exec_driver_sql("DELETE FROM promotion_signatures")
-    assert any("not signed" in f.problem for f in promoted.check().findings)
+    assert any("not signed" in f.problem for f in mine.check().findings)
     assert verify_ledger(service.ledger, None) != []
-    other = sign_unsigned(service.ledger, service.store, promoted.home, ["another study"])
+    other = sign_unsigned(service.ledger, service.store, mine.home, ["another study"])
     assert other == []
-    made = sign_unsigned(service.ledger, service.store, promoted.home)
-    assert [(one.model, one.seq) for one in made] == [("toy", 1)]
+    made = sign_unsigned(service.ledger, service.store, mine.home)
+    assert [(one.model, one.seq) for one in made] == [("toy", 1), ("toy", 2)]
