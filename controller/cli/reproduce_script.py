@@ -20,6 +20,17 @@ from typing import IO, Any
 HERE = Path(__file__).resolve().parent
 CHUNK = 1024 * 1024
 SAME, INSIDE, DIFFERENT, BROKEN = "same_model", "inside_interval", "different", "broken"
+SCORE_FD, ASK_FD, ANSWER_FD = 3, 4, 5
+"""The numbers that ARL itself gives, for programs that take them for granted."""
+PLACE_FDS = (
+    "import fcntl, os, sys\n"
+    "count = int(sys.argv[1])\n"
+    "given = [tuple(map(int, pair.split(':'))) for pair in sys.argv[2 : 2 + count]]\n"
+    "kept = [(fcntl.fcntl(fd, fcntl.F_DUPFD, 100), number) for fd, number in given]\n"
+    "[os.close(fd) for fd, _ in given]\n"
+    "[(os.dup2(fd, number), os.close(fd)) for fd, number in kept]\n"
+    "os.execv(sys.argv[2 + count], sys.argv[2 + count :])\n"
+)
 EXIT_CODES = {SAME: 0, INSIDE: 0, DIFFERENT: 1, BROKEN: 2}
 
 
@@ -152,12 +163,15 @@ def evaluate(
     env["ARL_SPLIT"] = split
     with (work / "log").open("wb") as log, (work / "score").open("wb") as score:
         fds = [score.fileno()]
-        env["ARL_SCORE_FD"] = str(score.fileno())
+        env["ARL_SCORE_FD"] = str(SCORE_FD)
         answerer = None
         if step["answerer"] is not None:
             answerer, ends = start_answerer(recipe, model, work / "answerer", python)
-            env["ARL_ASK_FD"], env["ARL_ANSWER_FD"] = (str(fd) for fd in ends)
+            env["ARL_ASK_FD"], env["ARL_ANSWER_FD"] = str(ASK_FD), str(ANSWER_FD)
             fds += ends
+        numbers = (SCORE_FD, ASK_FD, ANSWER_FD)[: len(fds)]
+        placed = [f"{fd}:{number}" for fd, number in zip(fds, numbers, strict=True)]
+        argv = [sys.executable, "-I", "-c", PLACE_FDS, str(len(placed)), *placed, *argv]
         try:
             run(argv, env, cwd, log, pass_fds=fds, timeout_s=step["timeout_s"])
         finally:

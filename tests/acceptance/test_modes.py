@@ -3,9 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from controller.cli import front
 from controller.worker.driver import StudyDriver
 from controller.worker.loop import Callbacks
 from ledger import reads
@@ -46,7 +52,20 @@ os.write(int(os.environ["ARL_SCORE_FD"]), json.dumps(
 """
 
 
-def test_answers_mode_scores_what_the_candidates_code_answers(tmp_path: Path) -> None:
+def repeated(home: Path, monkeypatch: pytest.MonkeyPatch, trial: str) -> Any:
+    """The trial once more, from the bundle that `arl reproduce` writes."""
+    monkeypatch.setenv("ARL_HOME", str(home / ".arl"))
+    monkeypatch.setenv("ARL_TARGET", "local")
+    assert front.run(["reproduce", trial, str(home / "repeat")]) == 0
+    script = [sys.executable, "-I", str(home / "repeat" / "reproduce.py"), "--json"]
+    done = subprocess.run(script, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return json.loads(done.stdout)
+
+
+def test_answers_mode_scores_what_the_candidates_code_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "answer.py").write_text(ANSWERER)
     bundle = tmp_path / "bundle"
@@ -85,9 +104,12 @@ def test_answers_mode_scores_what_the_candidates_code_answers(tmp_path: Path) ->
     assert baseline.trial.value == 0.5
     assert list(baseline.evaluations[0].items) == [1.0] * 5 + [0.0] * 5
     service.close()
+    assert repeated(tmp_path, monkeypatch, baseline.trial.id)["scores"] == {"search": 0.5}
 
 
-def test_reported_mode_takes_the_programs_last_word_and_says_so(tmp_path: Path) -> None:
+def test_reported_mode_takes_the_programs_last_word_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = (
         "for i in 1 2 3; do "
         'echo "{\\"step\\": $i, \\"metric\\": \\"score\\", \\"value\\": 0.$i}" >> "$ARL_REPORTS";'
@@ -108,6 +130,7 @@ def test_reported_mode_takes_the_programs_last_word_and_says_so(tmp_path: Path) 
     assert baseline.trial.value == 0.3
     assert {a.kind for a in baseline.attempts} == {AttemptKind.TRAIN}
     service.close()
+    assert repeated(tmp_path, monkeypatch, baseline.trial.id)["scores"] == {"search": 0.3}
 
 
 def test_a_program_that_reports_no_objective_fails_as_no_metric(tmp_path: Path) -> None:
