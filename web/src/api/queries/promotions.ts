@@ -76,11 +76,12 @@ export const incumbentsQuery = (model: string) =>
 export type Decision = "approve" | "decline";
 
 export function decidePromotion(family: string, decision: Decision) {
-  const init = {
-    params: { path: { family }, query: { wait: WAIT_S }, header: { "idempotency-key": newKey() } },
-    body: {},
+  const params = {
+    path: { family },
+    query: { wait: WAIT_S },
+    header: { "idempotency-key": newKey() },
   };
   return decision === "approve"
-    ? bodyOf(api.POST("/api/v1/promotions/{family}/approve", init))
-    : bodyOf(api.POST("/api/v1/promotions/{family}/decline", init));
+    ? bodyOf(api.POST("/api/v1/promotions/{family}/approve", { params, body: { note: "" } }))
+    : bodyOf(api.POST("/api/v1/promotions/{family}/decline", { params, body: {} }));
 }
