@@ -123,7 +123,7 @@ def test_of_two_changes_at_once_one_is_made_and_the_other_is_told(
     for thread in threads:
         thread.join()
     assert [type(error) for error in told] == [Conflict]
-    assert "meanwhile" in str(told[0])
+    assert " now" in str(told[0]), "what is there now"
     assert verify_ledger(ledger, None) == []
 
 
