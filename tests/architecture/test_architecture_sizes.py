@@ -15,7 +15,7 @@ SLACK = 20
 LARGE_FILES: Mapping[str, int] = {
     "ledger/entries.py": 460,
     "ledger/records.py": 320,
-    "ledger/tables.py": 330,
+    "ledger/tables.py": 340,
 }
 """Vocabulary: one short class after another, read by looking a word up."""
 LARGE_FUNCTIONS: Mapping[str, int] = {}
