@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -92,7 +92,7 @@ class ArtifactStore:
         """Verified content. Raises NotFound, ArtifactCorrupt."""
         return self._objects.read_bytes(digest)
 
-    def stream(self, digest: str) -> Iterator[bytes]:
+    def stream(self, digest: str) -> Generator[bytes, None, None]:
         """A file's content in pieces, checked on the way: the last piece comes only when all were
         right. Raises NotFound at once, ArtifactCorrupt on the way."""
         return self._objects.stream(digest)

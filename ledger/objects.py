@@ -4,11 +4,11 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from ledger.digests import sha256_hex
 from ledger.errors import ArtifactCorrupt, InvalidInput, NotFound
@@ -99,18 +99,17 @@ class ObjectStore:
         if hasher.hexdigest() != digest:
             raise self._changed(digest)
 
-    def stream(self, digest: str) -> Iterator[bytes]:
+    def stream(self, digest: str) -> Generator[bytes, None, None]:
         """The content in pieces, the last of which is given only once all were the right bytes.
         Raises NotFound at once, ArtifactCorrupt on the way."""
-        try:
-            reader = self.path(digest).open("rb")
-        except FileNotFoundError:
-            raise self._missing(digest) from None
-        return self._pieces(reader, digest)
+        if not self.path(digest).is_file():
+            raise self._missing(digest)
+        return self._pieces(digest)
 
-    def _pieces(self, reader: BinaryIO, digest: str) -> Iterator[bytes]:
+    def _pieces(self, digest: str) -> Generator[bytes, None, None]:
         hasher = hashlib.sha256()
-        with reader:
+        # Opened with the first piece: nothing is left open where not one is wanted.
+        with self.path(digest).open("rb") as reader:
             piece = reader.read(BUFFER_BYTES)
             while piece:
                 hasher.update(piece)

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from controller.api.guard import Guard
+from controller.api.heads import HeadAsGet
 from controller.api.metrics import Metrics
 from controller.api.options import ApiOptions
 from controller.api.problems import Finding, Problem, add_problems
@@ -60,6 +61,7 @@ def create_app(service: Service, options: ApiOptions) -> FastAPI:
         app.include_router(router)
     add_dashboard(app, options.static)
     add_problems(app)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, options=options, metrics=app.state.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as FastAPI documents it
     return app

@@ -10,7 +10,13 @@ _METHODS: Final = ("delete", "get", "head", "patch", "post", "put")
 
 
 def methods_at(app: FastAPI, path: str) -> list[str]:
-    """In alphabetical order; none where nothing is. A fixed address goes before a pattern."""
+    """In alphabetical order; none where nothing is. Where GET is, HEAD is, too."""
+    own = own_methods_at(app, path)
+    return sorted({*own, "HEAD"}) if "GET" in own else own
+
+
+def own_methods_at(app: FastAPI, path: str) -> list[str]:
+    """Those that a route was written for. A fixed address goes before a pattern."""
     table: list[tuple[re.Pattern[str], list[str]]] | None
     table = getattr(app.state, "methods", None)
     if table is None:

@@ -129,8 +129,8 @@ def test_the_api_keeps_its_promises_under_many_requests(attacked_with_all: Attac
 def test_an_address_says_which_methods_it_has_over_all_its_routes(tmp_path: Path) -> None:
     with api_over(tmp_path) as client:
         for path, methods in (
-            ("studies", "GET, POST"),
-            ("studies/nightly", "GET, PATCH"),
+            ("studies", "GET, HEAD, POST"),
+            ("studies/nightly", "GET, HEAD, PATCH"),
             ("blobs/missing", "POST"),
             (f"blobs/{'0' * 64}", "HEAD, PUT"),
         ):

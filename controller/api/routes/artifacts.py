@@ -10,6 +10,7 @@ from controller.api.models.attempts import ArtifactsOut, TreeOut
 from controller.api.problems import documented
 from controller.api.reading import Reader, TheService, TrialId, trial_named
 from controller.api.routing import new_router
+from controller.api.streams import Pieces
 from controller.documents.artifacts import artifacts_document, tree_document
 from controller.documents.finite import flagged
 from controller.wiring import Service
@@ -73,7 +74,7 @@ def read_artifact(
         "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
         "ETag": f'"{content}"',
     }
-    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+    return Pieces(pieces, media_type="application/octet-stream", headers=headers)
 
 
 def _check(service: Service, digest: str) -> None:
