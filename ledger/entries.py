@@ -8,6 +8,7 @@ represented in the chain by a digest field beside them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, ClassVar, Final, TypeAlias
 
 from ledger.import_entries import ImportEntry
@@ -95,6 +96,23 @@ class BudgetChanged:
     kind: ClassVar[str] = "budget_changed"
     resource: Resource
     limit: float | None
+
+
+class Setting(StrEnum):
+    """A section of the study file, other than its budgets, that may change after the start."""
+
+    PARALLEL = "parallel"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingChanged:
+    """From here on the study's section is `value`, whole. No row holds it: who needs what a study
+    goes by reads its file and these."""
+
+    kind: ClassVar[str] = "setting_changed"
+    setting: Setting
+    value: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -413,6 +431,7 @@ Entry: TypeAlias = (
     | WorkerClaimed
     | CommandApplied
     | BudgetChanged
+    | SettingChanged
     | ProposalsMade
     | ProposerWaits
     | ModelCallsReserved

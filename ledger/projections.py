@@ -24,6 +24,7 @@ from ledger.entries import (
     NetworkRequested,
     ProposalsMade,
     ProposerWaits,
+    SettingChanged,
     StudyMoved,
     TrialDecided,
     TrialEnded,
@@ -67,8 +68,9 @@ from ledger.projection import Projection
 _Projector: TypeAlias = Callable[[Any, Projection], None]
 
 
-def _nothing(_entry: CandidatePromoted, _to: Projection) -> None:
-    """The incumbent's row is projected from the service chain's `incumbent_set`."""
+def _nothing(_entry: CandidatePromoted | SettingChanged, _to: Projection) -> None:
+    """The incumbent's row is projected from the service chain's `incumbent_set`; a changed
+    setting has none."""
 
 
 _PROJECTORS: Final[Mapping[type, _Projector]] = {
@@ -76,6 +78,7 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     InputsFrozen: project_inputs,
     CommandApplied: project_command,
     BudgetChanged: project_budget,
+    SettingChanged: _nothing,
     ProposalsMade: project_proposals,
     ProposerWaits: project_wait,
     ModelCallsReserved: project_reserved,

@@ -13,7 +13,7 @@ from controller.cli.output import OK, print_json
 from controller.cli.requests import PENDING, ask, study_id_of
 from controller.cli.source import server_named
 from controller.cli.text import clipped, plain
-from controller.cli.values import parse_params
+from controller.cli.values import parse_fields, parse_params
 from controller.registry.names import check_note
 from controller.spec.quantities import parse_count, parse_duration_s
 from ledger import reads
@@ -51,16 +51,25 @@ def cancel(study: StudyName, wait: Wait = False, as_json: AsJson = False) -> int
 
 def extend(
     study: StudyName,
+    *,
     trials: Annotated[str | None, typer.Option(help="+20 for more, 60 for a new limit")] = None,
     wall_time: Annotated[str | None, typer.Option(help="like +1h30m")] = None,
     gpu_hours: Annotated[str | None, typer.Option(help="like +2.5")] = None,
     llm_tokens: Annotated[str | None, typer.Option(help="like +1M")] = None,
     llm_cost: Annotated[str | None, typer.Option(help="in dollars, like +5")] = None,
+    parallel: Annotated[int | None, typer.Option(help="trials at once from now on")] = None,
+    stops: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stop", metavar="FIELD=VALUE", help="of the file's `stop`; `none` takes it away"
+        ),
+    ] = None,
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> int:
-    """Raise a study's budgets: `+N` adds to a limit, `N` replaces it. A completed study searches
-    on; run it with `arl resume` where no worker waits."""
+    """Change a study's budgets (`+N` adds to a limit, `N` replaces it), how many trials run at
+    once, or when it stops looking. What runs goes on. A completed study searches on; run it with
+    `arl resume` where no worker waits."""
     given: dict[Resource, tuple[str, str | None, Callable[[str], float]]] = {
         Resource.TRIALS: ("--trials", trials, _count),
         Resource.WALL_S: ("--wall-time", wall_time, _seconds),
@@ -73,6 +82,10 @@ def extend(
         for resource, (option, text, read) in given.items()
         if text is not None
     }
+    if parallel is not None:
+        changes["parallel"] = parallel
+    if stops:
+        changes["stop"] = parse_fields("stop", stops)
     if not changes:
         raise InvalidInput("extend: say what to extend, for example --trials +20")
     return _ask_study(study, CommandVerb.EXTEND, changes, wait=wait, as_json=as_json)

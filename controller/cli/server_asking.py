@@ -17,7 +17,6 @@ _PATHS: Final[Mapping[CommandVerb, str]] = {
     CommandVerb.ENQUEUE: "trials",
     **{verb: str(verb) for verb in (CommandVerb.PAUSE, CommandVerb.STOP, CommandVerb.CANCEL)},
     CommandVerb.RESUME: "resume",
-    CommandVerb.EXTEND: "extend",
 }
 
 Document = dict[str, Json]
@@ -30,8 +29,11 @@ def ask_study(
     with Client() as client:
         source = ServerSource(client)
         study = source.study_id(name)
-        body = dict(arguments) or None
-        found = _post(client, f"/studies/{study}/{_PATHS[verb]}", body)
+        if verb is CommandVerb.EXTEND:
+            answer = client.extend(study, arguments, wait_s=WAIT_S).model_dump(mode="json")
+            found: Document = {**answer, "by": client.connection.server}
+        else:
+            found = _post(client, f"/studies/{study}/{_PATHS[verb]}", dict(arguments) or None)
         if wait and found["answer"] != "pending":
             found |= _at_rest(source, str(found["study"]), verb)
         return found

@@ -58,10 +58,21 @@ def _standing(out: Console, document: Mapping[str, Json]) -> None:
         )
         for incumbent in list(listed(document, "incumbents"))[:3]
     ]
+    for revision in listed(document, "revisions"):
+        who = f"{revision['at']}, by {revision['actor']}"
+        facts.append(("changed", f"{_changes(revision)}, {who}"))
     for command in listed(document, "pending_commands"):
         facts.append(("asked", f"{command['verb']} by {command['actor']}, not yet done"))
     for name, value in facts:
         out.print(Text(f"  {name}: {plain(value)}", style="dim"))
+
+
+def _changes(revision: Mapping[str, Json]) -> str:
+    """`budget.trials 20 to 40; parallel 1 to 4`."""
+    return "; ".join(
+        f"{change['field']} {_cell(change['before'])} to {_cell(change['after'])}"
+        for change in listed(revision, "changes")
+    )
 
 
 def _budgets(out: Console, budgets: Json) -> None:

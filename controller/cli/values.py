@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from controller.cli.text import plain
 from ledger.errors import InvalidInput
@@ -19,18 +19,36 @@ def parse_params(spec: Mapping[str, Json], pairs: Sequence[str]) -> dict[str, Js
     """
     space = spec.get("space")
     found: dict[str, Json] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise InvalidInput(f"params: {plain(pair)!r}: write NAME=VALUE, like lr=1e-4")
-        if name in found:
-            raise InvalidInput(f"params.{plain(name)}: it is given twice; keep one of them")
+    for name, text in _split("params", pairs, "lr=1e-4"):
         parameter = space.get(name) if isinstance(space, Mapping) else None
-        found[name] = _fitted(parse_value(text, name), parameter)
+        found[name] = _fitted(parse_value(text, f"params.{plain(name)}"), parameter)
     return found
 
 
-def parse_value(text: str, name: str) -> ParamValue:
+def parse_fields(section: str, pairs: Sequence[str]) -> dict[str, Json]:
+    """`FIELD=VALUE` words as fields of a section of the study file; `none` is null. Raises
+    InvalidInput."""
+    found: dict[str, Json] = {}
+    for name, text in _split(section, pairs, "goal=0.95"):
+        is_none = text in ("none", "null")
+        found[name] = None if is_none else parse_value(text, f"{section}.{plain(name)}")
+    return found
+
+
+def _split(section: str, pairs: Sequence[str], example: str) -> Iterator[tuple[str, str]]:
+    """Name and text of each, every name once."""
+    seen: set[str] = set()
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"{section}: {plain(pair)!r}: write NAME=VALUE, like {example}")
+        if name in seen:
+            raise InvalidInput(f"{section}.{plain(name)}: it is given twice; keep one of them")
+        seen.add(name)
+        yield name, text
+
+
+def parse_value(text: str, place: str) -> ParamValue:
     """A number, true, false, or text; quotes make anything text. Raises InvalidInput."""
     if text in _WORDS:
         return _WORDS[text]
@@ -47,7 +65,7 @@ def parse_value(text: str, name: str) -> ParamValue:
         except ValueError:
             continue
         if not math.isfinite(value):
-            raise InvalidInput(f"params.{plain(name)}: {plain(text)}: numbers must be finite")
+            raise InvalidInput(f"{place}: {plain(text)}: numbers must be finite")
         return value
     return text
 

@@ -131,8 +131,14 @@ class Client(ModelCalls):
     def extend(
         self, study: str, changes: Mapping[str, Any], *, wait_s: float = LONGEST_WAIT_S
     ) -> Command:
-        """Change budgets: `{"trials": {"by": 20}}`; units are the ledger's."""
-        return self._ask(f"/studies/{study}/extend", dict(changes), wait_s)
+        """Change budgets, `{"trials": {"by": 20}}` in the ledger's units; `parallel`, how many
+        trials run at once; and `stop`, `{"no_improvement": 30}`, None for a rule less."""
+        settings = {name: changes[name] for name in ("parallel", "stop") if name in changes}
+        budget = {name: value for name, value in changes.items() if name not in settings}
+        body = {**settings, "budget": budget} if budget else settings
+        asked = {"wait": min(wait_s, LONGEST_WAIT_S)}
+        answer = self.connection.patch(f"/studies/{study}", body, params=asked)
+        return Command.model_validate(answer.json())
 
     def add_trial(
         self,

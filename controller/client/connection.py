@@ -92,6 +92,11 @@ class Connection:
         given = {"Idempotency-Key": key or uuid.uuid4().hex, **(headers or {})}
         return self._sent("POST", path, json=body, params=_given(params), headers=given)
 
+    def patch(self, path: str, body: Any, *, params: Mapping[str, Any]) -> httpx.Response:
+        """The same: `+20` is not added twice."""
+        given = {"Idempotency-Key": uuid.uuid4().hex}
+        return self._sent("PATCH", path, json=body, params=_given(params), headers=given)
+
     def send(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Any other request that is safe to repeat."""
         return self._sent(method, path, **request)

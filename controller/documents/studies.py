@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from controller.documents.candidates import family_document, incumbent_document
 from controller.documents.model_calls import model_document
 from controller.documents.network import network_document
+from controller.documents.revisions import revisions_document
 from controller.documents.times import iso
 from controller.documents.trials import attempt_document, outcome_word
 from ledger import reads, summaries
 from ledger.database import ReadSession
-from ledger.entries import BudgetChanged, StudySubmitted
 from ledger.model_reads import model_use
 from ledger.outcome_counts import OutcomeCount, OutcomeCounts
-from ledger.records import BudgetLine, EntryRecord, Json, Study, Verdict
+from ledger.records import BudgetLine, Json, Study, Verdict
 from ledger.states import FamilyState
 from ledger.study_pages import LastEntry, StudyTally
 
@@ -172,6 +172,7 @@ def whole_document(
             for c in reads.pending_commands(session, study.id)
         ],
         "model_use": None if use is None else model_document(use),
+        "revisions": revisions_document(session, study),
         "prepare": [attempt_document(a) for a in summaries.prepare_attempts(session, study.id)],
     }
 
@@ -200,30 +201,13 @@ def row_document(
     }
 
 
-def spec_document(study: Study, entries: Iterable[EntryRecord]) -> dict[str, Json]:
-    """The study file as accepted, and what was changed since, from the entries that say so:
-    `study_submitted`, `budget_changed`, and `command_applied`, which says who asked."""
-    limits: dict[str, Json] = {}
-    changes: list[Json] = []
-    revisions: list[Json] = []
-    for entry in entries:
-        if entry.kind == StudySubmitted.kind:
-            first = entry.payload.get("budgets")
-            limits = dict(first) if isinstance(first, Mapping) else {}
-        elif entry.kind == BudgetChanged.kind:
-            resource, after = str(entry.payload["resource"]), entry.payload["limit"]
-            changes.append({"resource": resource, "before": limits.get(resource), "after": after})
-            limits[resource] = after
-        elif changes:
-            actor = entry.payload.get("actor")
-            at = iso(entry.at)
-            revisions.append({"seq": entry.seq, "at": at, "actor": actor, "changes": changes})
-            changes = []
+def spec_document(session: ReadSession, study: Study) -> dict[str, Json]:
+    """The study file as accepted, and what was changed since."""
     return {
         "study": study.id,
         "digest": study.spec_digest,
         "spec": dict(study.spec),
         "inputs": dict(study.inputs),
         "bundle": study.bundle_digest,
-        "revisions": revisions,
+        "revisions": revisions_document(session, study),
     }

@@ -15,7 +15,7 @@ from controller.spec.study import StudySpec
 from controller.spec.translation import problems_of, sections_of
 from ledger.records import Json
 
-__all__ = ["check_files", "json_schema", "load_study", "parse_study", "resolved"]
+__all__ = ["check_files", "json_schema", "load_study", "parse_study", "resolved", "with_setting"]
 
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -48,6 +48,11 @@ def resolved(spec: StudySpec) -> dict[str, Json]:
     spec back. Durations are seconds and sizes bytes."""
     document: dict[str, Json] = spec.model_dump(mode="json", by_alias=True)
     return document
+
+
+def with_setting(spec: StudySpec, section: str, value: Json) -> StudySpec:
+    """The study with another section in place of its own. Raises StudyRefused."""
+    return parse_study({**resolved(spec), section: value})
 
 
 def json_schema() -> dict[str, Json]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from controller.spec.plan_section import plan_fault
-from controller.steps import replay
+from controller.steps import extending, replay
 from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
 from controller.steps.ending import end_everything
@@ -152,39 +152,6 @@ def _cancel(ctx: StepContext, command: Command) -> None:
     ctx.move(StudyState.CANCELLED, Reason.CANCELLED_BY_OPERATOR, f"cancelled by {command.actor}")
 
 
-def _extend(ctx: StepContext, command: Command) -> None:
-    """Arguments: resource name to `{"by": n}` or `{"to": n}` in the ledger's units."""
-    study = ctx.view.study
-    if study.state in STUDY_TERMINAL and study.state is not StudyState.COMPLETED:
-        raise Conflict(f"study {study.name} is {study.state} and cannot be extended")
-    changes = [_new_limit(ctx, name, value) for name, value in command.arguments.items()]
-    for resource, limit in changes:
-        ctx.add(e.BudgetChanged(resource=resource, limit=limit))
-    if study.state is StudyState.COMPLETED:
-        ctx.move(StudyState.RUNNING, detail=f"extended by {command.actor}")
-
-
-def _new_limit(ctx: StepContext, name: str, value: object) -> tuple[Resource, float]:
-    try:
-        resource = Resource(name)
-        change = {str(k): float(v) for k, v in dict(value).items()}  # type: ignore[call-overload]  # checked by the except
-    except (TypeError, ValueError):
-        known = ", ".join(Resource)
-        raise InvalidInput(
-            f"extend: {name}: {value!r}: write one of {known} with by or to"
-        ) from None
-    line = ctx.view.budgets.get(resource)
-    if line is None or line.limit is None:
-        raise Conflict(f"extend: {name}: the study has no limit on it to extend")
-    limit = change["to"] if "to" in change else line.limit + change.get("by", 0.0)
-    if limit < line.spent + line.reserved:
-        raise Conflict(
-            f"extend: {name}: {limit:g} is below what is spent and reserved already "
-            f"({line.spent + line.reserved:g})"
-        )
-    return resource, limit
-
-
 def _enqueue(ctx: StepContext, command: Command) -> None:
     """Arguments: `params`, a full set of parameters inside the space (default: the baseline's);
     `patch`, a change of the mutable files of `parent_id` (default: the baseline)."""
@@ -275,7 +242,7 @@ _VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], None]]] = {
     CommandVerb.RESUME: _resume,
     CommandVerb.STOP: _stop,
     CommandVerb.CANCEL: _cancel,
-    CommandVerb.EXTEND: _extend,
+    CommandVerb.EXTEND: extending.extend,
     CommandVerb.ENQUEUE: _enqueue,
     CommandVerb.REPLAY: _replay,
     CommandVerb.PROMOTE: _promote,

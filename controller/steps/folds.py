@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from controller.spec.loading import with_setting
 from controller.steps.fold_endings import end_trial, shift
 from controller.steps.view import LiveAttempt, LiveTrial, StudyView
 from ledger import entries as e
@@ -48,6 +49,10 @@ def _budget_changed(view: StudyView, entry: e.BudgetChanged) -> None:
         resource=entry.resource, limit=None, spent=0.0, reserved=0.0, overrun=0.0
     )
     view.budgets[entry.resource] = replace(line, limit=entry.limit)
+
+
+def _setting_changed(view: StudyView, entry: e.SettingChanged) -> None:
+    view.spec = with_setting(view.spec, entry.setting, entry.value)
 
 
 def _proposals_made(view: StudyView, entry: e.ProposalsMade) -> None:
@@ -215,6 +220,7 @@ _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
     e.StudyMoved: _study_moved,
     e.InputsFrozen: _inputs_frozen,
     e.BudgetChanged: _budget_changed,
+    e.SettingChanged: _setting_changed,
     e.ProposalsMade: _proposals_made,
     e.ProposerWaits: _proposer_waits,
     e.ModelCallsReserved: _model_calls_reserved,

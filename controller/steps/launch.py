@@ -67,11 +67,19 @@ def _spec_of(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
 
 
 def plan(ctx: StepContext) -> None:
-    """Queue the next attempt of every trial that has none, where resources allow."""
-    now = ctx.clock.monotonic()
-    for trial in list(ctx.view.live.values()):
-        if trial.attempt is None and trial.retry_at <= now:
+    """Queue the next attempt of every trial that has none, where resources allow. One that has
+    not begun waits while `parallel` others have: that may be less than when it was proposed."""
+    now, live = ctx.clock.monotonic(), list(ctx.view.live.values())
+    slots = ctx.view.spec.parallel - sum(1 for trial in live if _has_begun(trial))
+    for trial in live:
+        is_new = not _has_begun(trial)
+        if trial.attempt is None and trial.retry_at <= now and (slots > 0 or not is_new):
             _plan_next(ctx, trial)
+            slots -= is_new and _has_begun(trial)
+
+
+def _has_begun(trial: LiveTrial) -> bool:
+    return trial.attempt is not None or trial.state is not TrialState.PROPOSED
 
 
 def _plan_next(ctx: StepContext, trial: LiveTrial) -> None:

@@ -322,7 +322,7 @@ def test_a_study_is_shown_whole_with_its_file_and_revisions(
     spec = strict(client.get(f"{API}/studies/s1/spec"))
     assert spec["spec"]["name"] == "demo"
     assert [(r["actor"], r["changes"]) for r in spec["revisions"]] == [
-        ("someone", [{"resource": "trials", "before": 40.0, "after": 60.0}])
+        ("someone", [{"field": "budget.trials", "before": 40.0, "after": 60.0}])
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from controller.api.models.wire import Out, example
-from ledger.records import CommandVerb
+from ledger.records import CommandVerb, Json
 
 
 def _wanted(value: JsonValue) -> ConfigDict:
@@ -110,11 +110,51 @@ class Budgets(BaseModel):
         return self
 
 
-class StudyPatch(BaseModel):
-    """What may change of a study that runs."""
+class StopChange(BaseModel):
+    """Changes of when a study stops looking; what is left out stays, null takes a rule away."""
 
-    model_config = _wanted({"budget": {"trials": {"to": 60}}})
-    budget: Budgets
+    model_config = _wanted({"goal": 0.95, "no_improvement": None})
+    goal: float | None = None
+    no_improvement: int | None = Field(default=None, ge=1)
+    failure_rate: float = Field(default=0.5, gt=0, le=1)
+    failure_window: int = Field(default=20, ge=1)
+    consecutive_failures: int = Field(default=10, ge=1)
+
+    @model_validator(mode="after")
+    def _some(self) -> "StopChange":
+        if not self.model_fields_set:
+            raise ValueError("write at least one field, like {'no_improvement': 30}")
+        return self
+
+
+class StudyPatch(BaseModel):
+    """What may change of a study that runs; at least one of them."""
+
+    model_config = _wanted(
+        {"budget": {"trials": {"to": 60}}, "stop": {"no_improvement": 30}, "parallel": 4}
+    )
+    budget: Budgets | None = None
+    stop: StopChange | None = None
+    parallel: int | None = Field(
+        default=None, ge=1, le=10_000, description="Trials at once; those that run go on."
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> "StudyPatch":
+        if not self.arguments():
+            raise ValueError("write at least one of budget, stop and parallel")
+        return self
+
+    def arguments(self) -> dict[str, Json]:
+        """As the command that asks for it has them."""
+        found: dict[str, Json] = {}
+        if self.budget is not None:
+            found.update(self.budget.model_dump(exclude_unset=True, exclude_none=True))
+        if self.stop is not None:
+            found["stop"] = self.stop.model_dump(exclude_unset=True)
+        if self.parallel is not None:
+            found["parallel"] = self.parallel
+        return found
 
 
 class TrialWanted(BaseModel):

@@ -18,7 +18,7 @@ from controller.api.models.study_parts import (
     PromotionBrief,
     TimingsOut,
 )
-from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, example
+from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, Scalar, example
 from ledger.records import Direction
 from ledger.states import Reason, StudyState
 
@@ -103,6 +103,7 @@ class StudyOut(Flagged):
             "incumbents": [],
             "pending_commands": [],
             "model_use": None,
+            "revisions": [],
             "prepare": [],
         }
     )
@@ -132,6 +133,7 @@ class StudyOut(Flagged):
     incumbents: list[IncumbentOut]
     pending_commands: list[PendingCommandOut]
     model_use: ModelUseOut | None
+    revisions: list["SpecRevision"] = Field(description="What was changed of the study file.")
     prepare: list[AttemptOut]
 
 
@@ -143,7 +145,7 @@ class SpecRevision(Out):
             "seq": 200,
             "at": ISO,
             "actor": "token:ci",
-            "changes": [{"resource": "trials", "before": 20.0, "after": 40.0}],
+            "changes": [{"field": "budget.trials", "before": 20.0, "after": 40.0}],
         }
     )
     seq: int = Field(description="The entry that records it.")
@@ -153,12 +155,14 @@ class SpecRevision(Out):
 
 
 class SpecChange(Out):
-    """One limit before and after."""
+    """One field of the study file before and after."""
 
-    model_config = example({"resource": "trials", "before": 20.0, "after": 40.0})
-    resource: str
-    before: float | None
-    after: float | None
+    model_config = example({"field": "stop.no_improvement", "before": None, "after": 30})
+    field: str = Field(
+        description="`parallel`, `stop.FIELD`, or `budget.RESOURCE` in the resource's unit."
+    )
+    before: Scalar | None
+    after: Scalar | None
 
 
 class SpecOut(Flagged):

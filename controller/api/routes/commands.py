@@ -91,8 +91,8 @@ def _document(made: Submission) -> dict[str, Json]:
     "/studies/{study}", response_model=Command, status_code=202, responses=documented(404, 409)
 )
 def change_study(change: Submit, study: str, body: StudyPatch, wait: Wait = 0.0) -> Any:
-    """Change the budgets of a study; a completed one searches on."""
-    return _ask(change, study, CommandVerb.EXTEND, _limits(body.budget), wait)
+    """Change budgets, `stop` and `parallel` of a study; a completed one searches on."""
+    return _ask(change, study, CommandVerb.EXTEND, body.arguments(), wait)
 
 
 @router.post(
@@ -103,11 +103,7 @@ def change_study(change: Submit, study: str, body: StudyPatch, wait: Wait = 0.0)
 )
 def extend(change: Submit, study: str, body: Budgets, wait: Wait = 0.0) -> Any:
     """The same as PATCH with `budget`."""
-    return _ask(change, study, CommandVerb.EXTEND, _limits(body), wait)
-
-
-def _limits(budgets: Budgets) -> dict[str, Json]:
-    return dict(budgets.model_dump(exclude_unset=True, exclude_none=True))
+    return _ask(change, study, CommandVerb.EXTEND, StudyPatch(budget=body).arguments(), wait)
 
 
 @router.post(

@@ -21,14 +21,9 @@ from controller.api.tallies import Tallies
 from controller.documents.finite import flagged
 from controller.documents.studies import row_document, spec_document, whole_document
 from ledger import study_pages
-from ledger.entries import BudgetChanged, CommandApplied, StudySubmitted
-from ledger.entry_pages import page_of_entries
 from ledger.states import StudyState
 
 router = new_router("studies")
-
-_REVISIONS = (StudySubmitted.kind, BudgetChanged.kind, CommandApplied.kind)
-_MOST_REVISIONS = 2000
 
 
 def tallies_of(request: Request) -> Tallies:
@@ -95,8 +90,7 @@ def show_study(
 
 @router.get("/studies/{study}/spec", response_model=SpecOut, responses=documented(404, 409))
 def show_spec(_: Reader, service: TheService, study: StudyName) -> dict[str, Any]:
-    """The study file as accepted (paths are digests), and each change of its limits since."""
+    """The study file as accepted (paths are digests), and each change since."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        entries = page_of_entries(session, found.id, kinds=_REVISIONS, limit=_MOST_REVISIONS)
-        return flagged(spec_document(found, entries))
+        return flagged(spec_document(session, found))

@@ -679,7 +679,7 @@ export interface paths {
         head?: never;
         /**
          * Change Study
-         * @description Change the budgets of a study; a completed one searches on.
+         * @description Change budgets, `stop` and `parallel` of a study; a completed one searches on.
          */
         patch: operations["change_study_api_v1_studies__study__patch"];
         trace?: never;
@@ -1078,7 +1078,7 @@ export interface paths {
         };
         /**
          * Show Spec
-         * @description The study file as accepted (paths are digests), and each change of its limits since.
+         * @description The study file as accepted (paths are digests), and each change since.
          */
         get: operations["show_spec_api_v1_studies__study__spec_get"];
         put?: never;
@@ -5026,20 +5026,22 @@ export interface components {
         };
         /**
          * SpecChange
-         * @description One limit before and after.
+         * @description One field of the study file before and after.
          * @example {
-         *       "after": 40,
-         *       "before": 20,
-         *       "resource": "trials"
+         *       "after": 30,
+         *       "field": "stop.no_improvement"
          *     }
          */
         SpecChange: {
             /** After */
-            after: number | null;
+            after: boolean | number | string | null;
             /** Before */
-            before: number | null;
-            /** Resource */
-            resource: string;
+            before: boolean | number | string | null;
+            /**
+             * Field
+             * @description `parallel`, `stop.FIELD`, or `budget.RESOURCE` in the resource's unit.
+             */
+            field: string;
         };
         /**
          * SpecOut
@@ -5094,7 +5096,7 @@ export interface components {
          *         {
          *           "after": 40,
          *           "before": 20,
-         *           "resource": "trials"
+         *           "field": "budget.trials"
          *         }
          *       ],
          *       "seq": 200
@@ -5119,6 +5121,34 @@ export interface components {
          * @enum {string}
          */
         Split: "search" | "holdout_a" | "holdout_b";
+        /**
+         * StopChange
+         * @description Changes of when a study stops looking; what is left out stays, null takes a rule away.
+         * @example {
+         *       "goal": 0.95
+         *     }
+         */
+        StopChange: {
+            /**
+             * Consecutive Failures
+             * @default 10
+             */
+            consecutive_failures: number;
+            /**
+             * Failure Rate
+             * @default 0.5
+             */
+            failure_rate: number;
+            /**
+             * Failure Window
+             * @default 20
+             */
+            failure_window: number;
+            /** Goal */
+            goal?: number | null;
+            /** No Improvement */
+            no_improvement?: number | null;
+        };
         /**
          * StudyListed
          * @description A study as a row of the list.
@@ -5225,6 +5255,7 @@ export interface components {
          *       },
          *       "pending_commands": [],
          *       "prepare": [],
+         *       "revisions": [],
          *       "state": "running",
          *       "study": "st-7f3a",
          *       "timings": {
@@ -5290,6 +5321,11 @@ export interface components {
             prepare: components["schemas"]["AttemptOut"][];
             promotion: components["schemas"]["PromotionBrief"] | null;
             reason: components["schemas"]["Reason"] | null;
+            /**
+             * Revisions
+             * @description What was changed of the study file.
+             */
+            revisions: components["schemas"]["SpecRevision"][];
             state: components["schemas"]["StudyState"];
             /** Study */
             study: string;
@@ -5299,17 +5335,27 @@ export interface components {
         };
         /**
          * StudyPatch
-         * @description What may change of a study that runs.
+         * @description What may change of a study that runs; at least one of them.
          * @example {
          *       "budget": {
          *         "trials": {
          *           "to": 60
          *         }
+         *       },
+         *       "parallel": 4,
+         *       "stop": {
+         *         "no_improvement": 30
          *       }
          *     }
          */
         StudyPatch: {
-            budget: components["schemas"]["Budgets"];
+            budget?: components["schemas"]["Budgets"] | null;
+            /**
+             * Parallel
+             * @description Trials at once; those that run go on.
+             */
+            parallel?: number | null;
+            stop?: components["schemas"]["StopChange"] | null;
         };
         /**
          * StudyState

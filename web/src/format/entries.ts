@@ -54,6 +54,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
       : told("hand", "info", `${code(p.verb)} by ${text(p.actor)}`),
   budget_changed: (p) =>
     told("ruler", "info", `${resourceName(text(p.resource))} limited to ${number(p.limit)}`),
+  setting_changed: (p) => told("ruler", "info", `${code(p.setting)} changed`),
   proposals_made: (p) =>
     told("dot", "mute", `Proposer gave ${String(count(p.given))} of ${String(count(p.asked))}`),
   proposer_waits: (p) =>

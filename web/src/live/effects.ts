@@ -103,6 +103,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   inputs_frozen: (study) => [refresh(keys.study(study)), refresh(keys.spec(study))],
   worker_claimed: (study) => [refresh(keys.study(study))],
   command_applied: (study) => [refresh(keys.study(study))],
+  setting_changed: (study) => [refresh(keys.study(study)), refresh(keys.spec(study))],
   budget_changed: (study) => [refresh(keys.study(study)), refresh(keys.spec(study))],
   proposals_made: (study) => [refresh(keys.proposer(study), PLOTS_MS)],
   model_called: (study) => [refresh(keys.proposer(study), PLOTS_MS)],

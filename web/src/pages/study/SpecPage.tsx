@@ -52,7 +52,7 @@ export function SpecPage() {
               ]}
             />
           </Card>
-          <Card title="Changes" note="Only budgets may change after the start.">
+          <Card title="Changes" note="Only budgets, stop and parallel may change after the start.">
             {spec.revisions.length === 0 ? (
               <p className={css.small}>None.</p>
             ) : (
@@ -74,9 +74,9 @@ function revisionItem(revision: Spec["revisions"][number]): TimelineItem {
     icon: "ruler",
     tone: "info",
     title: revision.changes.map((change) => (
-      <div key={change.resource}>
-        {resourceName(change.resource)}: {limit(change.resource, change.before)} →{" "}
-        <b>{limit(change.resource, change.after)}</b>
+      <div key={change.field}>
+        {fieldName(change.field)}: {fieldValue(change.field, change.before)} →{" "}
+        <b>{fieldValue(change.field, change.after)}</b>
       </div>
     )),
     detail: (
@@ -87,5 +87,14 @@ function revisionItem(revision: Spec["revisions"][number]): TimelineItem {
   };
 }
 
-const limit = (resource: string, value: number | null): string =>
-  value === null ? "no limit" : formatAmount(resource, value);
+type Scalar = Spec["revisions"][number]["changes"][number]["after"];
+
+const BUDGET = "budget.";
+
+const fieldName = (field: string): string =>
+  field.startsWith(BUDGET) ? resourceName(field.slice(BUDGET.length)) : oneLine(field, 60);
+
+function fieldValue(field: string, value: Scalar): string {
+  if (!field.startsWith(BUDGET)) return value === null ? "none" : String(value);
+  return typeof value === "number" ? formatAmount(field.slice(BUDGET.length), value) : "no limit";
+}
