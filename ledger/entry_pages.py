@@ -47,6 +47,26 @@ def page_of_entries(
     return [entry_from(row, previous.get(row.seq - 1, GENESIS)) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class StoredLink:
+    """A link as it is stored: what its digest was made of, letter by letter."""
+
+    seq: int
+    kind: str
+    body: str
+    digest: str
+
+
+def page_of_links(
+    session: ReadSession, chain: str, *, after: int = 0, limit: int = 500
+) -> list[StoredLink]:
+    """At most `limit` links in their order, from the one after `after`."""
+    columns = (ENTRIES.c.seq, ENTRIES.c.kind, ENTRIES.c.body, ENTRIES.c.digest)
+    query = select(*columns).where(ENTRIES.c.chain == chain, ENTRIES.c.seq > after)
+    rows = session.connection.execute(query.order_by(ENTRIES.c.seq).limit(limit))
+    return [StoredLink(*row) for row in rows]
+
+
 def _previous(session: ReadSession, chain: str, rows: Sequence[Any]) -> dict[int, str]:
     """Digests of the links before those rows, by sequence number."""
     known = {row.seq: row.digest for row in rows}

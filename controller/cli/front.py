@@ -3,6 +3,7 @@
 import gc
 import importlib
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ from controller.cli.output import (
     INTERRUPTED,
     OK,
     exit_code,
-    print_json,
 )
 from controller.cli.text import plain
 from controller.cli.verbs import ON_SERVER, SERVER_OPTIONS, VERBS, Verb, overview
@@ -151,6 +151,6 @@ def _complain(
         document: dict[str, Json] = {"code": code, "message": message, "exit_code": status}
         if problems:
             document["problems"] = list(problems)
-        print_json({"error": document})
+        print(json.dumps({"error": document}, indent=2))
         sys.stdout.flush()
     return status

@@ -1,13 +1,16 @@
 """`arl plan` and `arl schema`: what a study file means, before anything runs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from controller.api.models.plans import PlanOut, RangeOut
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.plan_system import print_system
+from controller.cli.source import server_named
 from controller.cli.text import duration, number, plain
 from controller.decisions.pricing import (
     Range,
@@ -65,10 +68,18 @@ def plan(
         window_s=window,
     )
     system = system_of(spec, study.parent, rates)
-    check_price(spec, trial_wall_s=trial_wall_s)
-    price = price_study(spec, trial_wall_s=trial_wall_s)
+    price: StudyPrice | PlanOut
+    if server_named():
+        from controller.cli.server_asking import plan as plan_there
+
+        document = plan_there(spec, trial_wall_s, rates, system)
+        price = PlanOut.model_validate(document)
+    else:
+        check_price(spec, trial_wall_s=trial_wall_s)
+        price = price_study(spec, trial_wall_s=trial_wall_s)
+        document = plan_document(spec, price, system)
     if as_json:
-        print_json(plan_document(spec, price, system))
+        print_json(document)
         return OK
     _print(spec, price)
     if system is not None:
@@ -88,7 +99,7 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-def _print(spec: StudySpec, price: StudyPrice) -> None:
+def _print(spec: StudySpec, price: StudyPrice | PlanOut) -> None:
     search = "no limit" if price.search_trials is None else str(price.search_trials)
     ended = f", ended by {price.limited_by}" if price.limited_by is not None else ""
     print(f"{spec.name} is valid: {search} search trials{ended}, {price.parallel} at once")
@@ -113,7 +124,7 @@ def _print(spec: StudySpec, price: StudyPrice) -> None:
         print(f"this study's own profile is {spec.promotion.profile}")
 
 
-def _rate_rows(price: StudyPrice) -> list[tuple[str, ...]]:
+def _rate_rows(price: StudyPrice | PlanOut) -> list[tuple[str, ...]]:
     found = [ERROR_RATES.get(p.profile or "") for p in price.profiles]
     if not any(found):
         return []
@@ -130,7 +141,7 @@ def _rate_rows(price: StudyPrice) -> list[tuple[str, ...]]:
     ]
 
 
-def _span(found: Range | None, shown: Callable[[float], str] = number) -> str:
+def _span(found: Range | RangeOut | None, shown: Callable[[float], str] = number) -> str:
     if found is None:
         return "-"
     if found.least == found.most:
@@ -144,5 +155,12 @@ def _time(hours: float | None) -> str:
 
 def schema(as_json: AsJson = False) -> int:
     """Print the JSON Schema of a study file; editors complete and check study files with it."""
-    print_json(json_schema())
+    if server_named():
+        from controller.client import Client
+
+        with Client() as client:
+            document = client.connection.get("/schema")
+    else:
+        document = json_schema()
+    print(json.dumps(document, indent=2))
     return OK

@@ -80,6 +80,7 @@ def submit(study: StudyFile, new: New = False, as_json: AsJson = False) -> int:
                 "name": submission.name,
                 "bundle": bundle,
                 "target": submission.target,
+                "target_reason": submission.target_reason,
             }
         )
     else:

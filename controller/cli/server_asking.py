@@ -2,12 +2,17 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from controller.cli.server_source import ServerSource
 from controller.cli.values import parse_params
 from controller.client import Client
+from controller.documents.finite import unflagged
+from controller.documents.plan_system import Rates, System, system_document
+from controller.spec.loading import resolved
+from controller.spec.study import StudySpec
 from ledger.records import CommandVerb, Json
 
 POLL_S: Final = 0.2
@@ -92,6 +97,22 @@ def _runs(study: Document) -> bool:
         if isinstance(outcomes, Mapping)
         for word in ("running", "evaluating", "deciding")
     )
+
+
+def plan(
+    spec: StudySpec, trial_wall_s: float | None, rates: Rates, system: System | None
+) -> Document:
+    """What the server says of a study file; the memory is estimated here, where its model is."""
+    given = asdict(rates)
+    asked = {
+        "study": resolved(spec),
+        "trial_wall_s": trial_wall_s,
+        "rollouts": given if any(value is not None for value in given.values()) else None,
+    }
+    with Client() as client:
+        answer = unflagged(client.connection.post("/plans/study", asked).json())
+    found: Document = dict(answer) if isinstance(answer, dict) else {}
+    return {**found, "memory": system_document(system)["memory"]}
 
 
 def trial_arguments(

@@ -1,16 +1,19 @@
 """Source over a server's API: the same documents, read from elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.cli.source import TAIL_BYTES, Document
 from controller.client import Client
+from controller.documents.finite import unflagged
 from controller.documents.plain_text import plain
 from ledger.errors import NotFound
 from ledger.states import StudyState
 
 LAST = "last"
 PAGE = 200
+_ONLY_LISTED = ("proposer", "parent", "patched", "attempts", "scores", "metrics")
+"""What a server's list says of a trial beyond what `show` has."""
 
 
 class ServerSource:
@@ -18,7 +21,9 @@ class ServerSource:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._get = client.connection.get
+
+    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        return unflagged(self._client.connection.get(path, params))
 
     def studies(self, states: Sequence[StudyState]) -> list[Document]:
         found: list[Document] = []
@@ -68,7 +73,8 @@ class ServerSource:
         if not count:
             return []
         asked = {"sort": "number", "order": "desc", "limit": count}
-        return list(reversed(self._get(f"/studies/{study}/trials", asked)["items"]))
+        items = reversed(self._get(f"/studies/{study}/trials", asked)["items"])
+        return [{k: v for k, v in item.items() if k not in _ONLY_LISTED} for item in items]
 
     def trial(self, name: str) -> Document:
         study, slash, number = name.rpartition("/")

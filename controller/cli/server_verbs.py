@@ -13,11 +13,16 @@ from controller.cli.server_source import ServerSource
 from controller.cli.text import plain
 from controller.client import Client
 from controller.spec.quantities import parse_duration_s
-from ledger.errors import InvalidInput
+from ledger.errors import DiskFull, InvalidInput
 from ledger.export import ExportFormat
 from ledger.records import Json
 
 LOOK_EVERY_S: Final = 0.5
+_ONLY_SHOWN: Final = (
+    *("bundle", "families", "incumbents", "pending_commands"),
+    *("model_use", "revisions", "prepare"),
+)
+"""Of a study's document: `run` here prints it without."""
 
 
 def run(study: Path, *, new: bool, as_json: bool) -> int:
@@ -28,9 +33,10 @@ def run(study: Path, *, new: bool, as_json: bool) -> int:
             print(f"study {plain(made.name)} is {made.study} on {client.connection.server}")
             print("Ctrl-C stops following it; it goes on there", flush=True)
         found = client.wait(made.study, every_s=LOOK_EVERY_S, on_look=_Line(quiet=as_json))
-        document = found.model_dump(mode="json")
+        document = ServerSource(client).study(made.study)
     if as_json:
-        print_json({"studies": [document]})
+        whole = {key: value for key, value in document.items() if key not in _ONLY_SHOWN}
+        print_json({**whole, "recovered": None})
     else:
         for line in ending_lines(document):
             print(line)
@@ -71,25 +77,27 @@ def resume(names: Sequence[str], *, as_json: bool) -> int:
 
 
 def export(study: str, form: ExportFormat, output: Path | None, *, as_json: bool) -> int:
-    """A study's trials as csv, whole or not at all."""
-    if form is not ExportFormat.CSV:
-        raise InvalidInput(f"--format {form}: a server exports csv; leave --format out")
+    """A study's trials as one file, whole or not at all."""
     with Client() as client:
         source = ServerSource(client)
-        text = client.connection.text(f"/studies/{source.study_id(study)}/trials.csv")
+        asked = {"format": str(form)}
+        answer = client.connection.answer(f"/studies/{source.study_id(study)}/export", asked)
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(answer.content)
+        sys.stdout.buffer.flush()
         return OK
     beside = output.with_name(f".{output.name}.{time.time_ns()}")
     try:
-        beside.write_text(text, encoding="utf-8", newline="")
+        beside.write_bytes(answer.content)
         beside.replace(output)
+    except FileNotFoundError as error:
+        raise InvalidInput(f"--output: {plain(str(output.parent))} does not exist") from error
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise InvalidInput(f"--output: {plain(str(output))}: {error.strerror}") from error
-    count = max(0, text.count("\n") - 1)
+        raise DiskFull(f"--output: {plain(str(output))} cannot be written: {error}") from error
+    found, count = answer.headers["study"], int(answer.headers["trials"])
     if as_json:
-        print_json({"study": study, "trials": count, "file": str(output), "format": str(form)})
+        print_json({"study": found, "trials": count, "file": str(output), "format": str(form)})
     else:
         print(f"{count} trials of {plain(study)} in {plain(str(output))}")
     return OK

@@ -89,8 +89,8 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
 VERBS: Final[dict[str, Verb]] = {verb.name: verb for _, verbs in GROUPS for verb in verbs}
 
 ON_SERVER: Final = frozenset(
-    "submit run resume studies show logs lineage notifications export pause stop cancel extend "
-    "trial replay promote decline models evidence token".split()
+    "plan schema submit run resume studies show logs lineage notifications export pause stop "
+    "cancel extend trial replay promote decline models evidence verify token".split()
 )
 """Verbs that work on a server, too."""
 SERVER_OPTIONS: Final = {"--server": "ARL_SERVER", "--token": "ARL_TOKEN"}

@@ -1,28 +1,22 @@
 """`arl verify`: whether the ledger, or a promotion, still says what it said."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from controller.cli.opening import heads_path, ledger_opened
 from controller.cli.output import CHECK_FAILED, OK, print_json
+from controller.cli.source import server_named
 from controller.cli.text import plain
-from controller.registry.checking import Checked, check_directory, check_promotions
-from controller.registry.making import PROMOTION
-from controller.registry.names import find_promotion
+from controller.cli.verifying_promotions import verify_promotions
 from controller.settings import read_settings
 from ledger.artifacts import ArtifactStore
-from ledger.errors import InvalidInput, LedgerUnavailable
-from ledger.reads import list_incumbents
-from ledger.records import Json
-from ledger.registry_reads import list_keys
-from ledger.verify import verify_ledger
+from ledger.errors import InvalidInput
+from ledger.verify import Finding, verify_ledger
 
-ALL: Final = "all"
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 NoArtifacts = Annotated[
     bool, typer.Option("--no-artifacts", help="leave stored files unread: quicker")
@@ -50,23 +44,20 @@ def verify(
 
     With --promotion: its entry, its study's chain, the scores, the artifact, every signature and
     the model card. A directory of `arl evidence` needs no ledger. Exit code 1 when something is
-    wrong; the first wrong row of each chain is named.
+    wrong; the first wrong row of each chain is named. With --server (and a token with scope
+    admin) the chains are recomputed here, the rest there.
     """
     if promotion:
-        checked = [found for name in promotion for found in _checked(name, key, no_artifacts)]
-        return _tell_promotions(checked, as_json=as_json)
+        return verify_promotions(promotion, key, artifacts=not no_artifacts, as_json=as_json)
     if key is not None:
         raise InvalidInput("--key: it is for evidence: write --promotion DIR, too")
-    settings = read_settings()
 
     def progress(part: str) -> None:
         if not as_json and sys.stderr.isatty():
             print(f"checking {plain(part)}", file=sys.stderr)
 
-    with ledger_opened() as ledger:
-        store = None if no_artifacts else ArtifactStore(settings.home / "artifacts")
-        findings = verify_ledger(ledger, store, heads_path=heads_path(settings), progress=progress)
-        where = ledger.where
+    check = _check_there if server_named() else _check_here
+    where, findings = check(artifacts=not no_artifacts, progress=progress)
     if as_json:
         print_json(
             {
@@ -79,73 +70,30 @@ def verify(
         for finding in findings:
             print(f"wrong: {plain(finding.where)}: {plain(finding.problem)}")
     else:
-        checked_parts = "chains, rows and sums"
-        checked_parts = checked_parts if no_artifacts else "chains, rows, sums and artifacts"
-        print(f"{plain(where)}: {checked_parts} are as they were written")
+        checked = "chains, rows and sums" if no_artifacts else "chains, rows, sums and artifacts"
+        print(f"{plain(where)}: {checked} are as they were written")
     return CHECK_FAILED if findings else OK
 
 
-def _checked(name: str, key: Path | None, no_artifacts: bool) -> Iterator[Checked]:
-    directory = Path(name)
-    if (directory / PROMOTION).is_file():
-        yield check_directory(directory, _known_keys(), _read_key(key))
-        return
-    if key is not None:
-        raise InvalidInput(f"--key: {plain(name)} is no directory of evidence; leave --key out")
+def _check_here(
+    *, artifacts: bool, progress: Callable[[str], None]
+) -> tuple[str, Sequence[Finding]]:
     settings = read_settings()
     with ledger_opened() as ledger:
-        store = None if no_artifacts else ArtifactStore(settings.home / "artifacts")
-        with ledger.read() as session:
-            pointers = list_incumbents(session) if name == ALL else [find_promotion(session, name)]
-        yield from check_promotions(ledger, store, pointers)
+        store = ArtifactStore(settings.home / "artifacts") if artifacts else None
+        heads = heads_path(settings)
+        return ledger.where, verify_ledger(ledger, store, heads_path=heads, progress=progress)
 
 
-def _known_keys() -> Mapping[str, str]:
-    """Of the ledger here, where there is one."""
-    with suppress(LedgerUnavailable), ledger_opened() as ledger, ledger.read() as session:
-        return {key.id: key.public_key for key in list_keys(session)}
-    return {}
+def _check_there(
+    *, artifacts: bool, progress: Callable[[str], None]
+) -> tuple[str, Sequence[Finding]]:
+    """The chains are recomputed here; for rows, sums and files there is the server's word."""
+    from controller.client import Client
+    from controller.client.verifying import check_chains, check_there
 
-
-def _read_key(key: Path | None) -> str | None:
-    if key is None:
-        return None
-    try:
-        return key.read_text(encoding="ascii")
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"--key {plain(str(key))}: cannot be read: {error}") from error
-
-
-def _tell_promotions(checked: list[Checked], *, as_json: bool) -> int:
-    findings = [finding for found in checked for finding in found.findings]
-    if as_json:
-        told: list[Json] = [
-            {
-                "promotion": found.name,
-                "ok": not found.findings,
-                "signatures": found.signatures,
-                "key": found.key,
-                "key_is_known": found.key_is_known,
-            }
-            for found in checked
-        ]
-        wrong: list[Json] = [{"where": f.where, "problem": f.problem} for f in findings]
-        print_json({"ok": not findings, "promotions": told, "findings": wrong})
-        return CHECK_FAILED if findings else OK
-    for finding in findings:
-        print(f"wrong: {plain(finding.where)}: {plain(finding.problem)}")
-    for found in checked:
-        if not found.findings:
-            print(f"{plain(found.name)}: as it was promoted and signed{_by_whom(found)}")
-    return CHECK_FAILED if findings else OK
-
-
-def _by_whom(found: Checked) -> str:
-    if found.key is None:
-        return " (signatures were not read)"
-    if found.key_is_known:
-        return f" with key {found.key[:16]}…"
-    return (
-        f", with key {found.key}, which is not known here: ask who promoted it whether it is "
-        "theirs (--key FILE)"
-    )
+    with Client() as client:
+        found = list(check_chains(client.connection, progress))
+        told = check_there(client.connection, artifacts=artifacts, progress=progress)
+        known = {finding.where for finding in found}
+        return client.connection.server, [*found, *(t for t in told if t.where not in known)]

@@ -3,7 +3,7 @@
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import httpx
@@ -105,6 +105,23 @@ class Connection:
         """A response whose body comes piece by piece, to be used in a `with`."""
         timeout = httpx.Timeout(60.0, connect=10.0)
         return self._http.stream("GET", path, params=params, headers=headers, timeout=timeout)
+
+    def lines(self, path: str, params: Mapping[str, Any]) -> Iterator[str]:
+        """Of an answer that comes line by line, as long as it takes. Raises what `problem` makes
+        of a refusal, and ServerUnavailable."""
+        timeout = httpx.Timeout(None, connect=10.0)
+        try:
+            with self._http.stream("GET", path, params=params, timeout=timeout) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise problem(answer)
+                yield from answer.iter_lines()
+        except httpx.TransportError as error:
+            raise ServerUnavailable(f"{self.server}: {error}") from error
+
+    def answer(self, path: str, params: Mapping[str, Any]) -> httpx.Response:
+        """The whole answer, for who needs its headers, too."""
+        return self._sent("GET", path, params=_given(params))
 
     def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
         pause_s = FIRST_PAUSE_S

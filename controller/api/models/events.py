@@ -2,6 +2,7 @@
 
 from pydantic import Field, JsonValue
 
+from controller.api.models.study_parts import HeadOut
 from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Out, example
 
 
@@ -62,6 +63,35 @@ class EntriesOut(Out):
     chain: str
     items: list[EntryOut]
     head_seq: int
+    next_after: int | None = Field(description="`after` of the next page; null on the last.")
+
+
+class LinkOut(Out):
+    """A link of a chain as it is stored."""
+
+    model_config = example(
+        {"seq": 311, "kind": "trial_decided", "body": '{"at":1.5,"kind":…}', "digest": DIGEST}
+    )
+    seq: int
+    kind: str
+    body: str = Field(description="Canonical JSON; not to be written anew before it is hashed.")
+    digest: str = Field(description="sha256 of the digest before it and the body, as text.")
+
+
+class LinksOut(Out):
+    """Links in their order, and where the chain's head row says that it ends."""
+
+    model_config = example(
+        {
+            "chain": "st-7f3a",
+            "items": [],
+            "head": {"seq": 311, "digest": DIGEST},
+            "next_after": None,
+        }
+    )
+    chain: str
+    items: list[LinkOut]
+    head: HeadOut
     next_after: int | None = Field(description="`after` of the next page; null on the last.")
 
 

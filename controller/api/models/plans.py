@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from controller.api.models.wire import Number, Out, example
+from controller.api.models.wire import Flagged, Number, Out, example
 
 
 class StudyToCheck(BaseModel):
@@ -75,7 +75,7 @@ class FaultOut(Out):
     detail: str
 
 
-class CheckedStudy(Out):
+class CheckedStudy(Flagged):
     """Whether a study file is valid, and all that is wrong with it."""
 
     model_config = example({"valid": False, "name": None, "problems": []})
@@ -88,9 +88,9 @@ class RangeOut(Out):
     """What something comes to."""
 
     model_config = example({"least": 5.0, "typical": 20.0, "most": 60.0})
-    least: Number
-    typical: Number
-    most: Number
+    least: float
+    typical: float
+    most: float
 
 
 class ErrorRatesOut(Out):
@@ -139,7 +139,7 @@ class ProfilePriceOut(Out):
     error_rates: ErrorRatesOut | None
 
 
-class PlanOut(Out):
+class PlanOut(Flagged):
     """What a study file means, and what the whole study costs."""
 
     model_config = example(

@@ -122,7 +122,7 @@ class ModelCallListed(Out):
     at: Iso
 
 
-class ModelCallOut(ModelCallListed):
+class ModelCallOut(ModelCallListed, Flagged):
     """The same with the words."""
 
     model_config = example(

@@ -12,6 +12,7 @@ from controller.api.routes import (
     candidates,
     commands,
     entries,
+    exports,
     health,
     logs,
     models,
@@ -24,11 +25,13 @@ from controller.api.routes import (
     studies_read,
     system,
     trials,
+    verifying,
 )
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     studies_read.router,
     trials.router,
+    exports.router,
     logs.router,
     artifacts.router,
     candidates.router,
@@ -39,6 +42,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     plans.router,
     events.router,
     entries.router,
+    verifying.router,
     notifications.router,
     system.router,
     commands.router,

@@ -12,7 +12,6 @@ from controller.api.reading import Reader, TheService, TrialId, trial_named
 from controller.api.routing import new_router
 from controller.api.streams import Pieces
 from controller.documents.artifacts import artifacts_document, tree_document
-from controller.documents.finite import flagged
 from controller.wiring import Service
 from ledger.attempt_reads import is_artifact
 from ledger.errors import ArlError, NotFound
@@ -36,14 +35,14 @@ def list_artifacts(_: Reader, service: TheService, trial: TrialId) -> dict[str, 
     """What a trial's attempts left in the store, each with its files."""
     with service.ledger.read() as session:
         detail = trial_named(session, trial)
-    return flagged(artifacts_document(service.store, detail.trial.id, detail.artifacts))
+    return artifacts_document(service.store, detail.trial.id, detail.artifacts)
 
 
 @router.get("/artifacts/{digest}", response_model=TreeOut, responses=documented(404))
 def show_artifact(_: Reader, service: TheService, digest: Digest) -> dict[str, Any]:
     """The files of a tree that a trial left. Inputs and evaluators are not shown."""
     _check(service, digest)
-    return flagged({"digest": digest, **tree_document(service.store, digest)})
+    return {"digest": digest, **tree_document(service.store, digest)}
 
 
 @router.get(

@@ -47,4 +47,4 @@ def show_patch(_: Reader, service: TheService, candidate: CandidateId) -> dict[s
         program = study.spec.get("program")
         named = program.get("source") if isinstance(program, Mapping) else None
         source = named if isinstance(named, str) else None
-    return flagged(patch_document(service.store, found, source))
+    return patch_document(service.store, found, source)

@@ -56,7 +56,8 @@ def verified_of(request: Request) -> Verified:
     return found
 
 
-def _head(session: ReadSession, chain: str) -> ChainHead:
+def head_named(session: ReadSession, chain: str) -> ChainHead:
+    """Raises NotFound."""
     head = None if "\0" in chain else find_head(session, chain)
     if head is None:
         raise NotFound(
@@ -82,7 +83,7 @@ def list_entries(
     """Links of a chain, of some kinds or all, in either direction."""
     kinds = None if kind is None else [name for name in kind if "\0" not in name] or [""]
     with service.ledger.read() as session:
-        head = _head(session, chain)
+        head = head_named(session, chain)
         found = page_of_entries(
             session,
             chain,
@@ -109,7 +110,7 @@ def show_chain(
 ) -> dict[str, Any]:
     """Where a chain ends. Each request recomputes some thousand links more, from the last."""
     with service.ledger.read() as session:
-        head = _head(session, chain)
+        head = head_named(session, chain)
         done = verified_of(request).further(session, head)
         kinds = list(kinds_of(session, chain))
     at_end = (done.seq, done.digest) == (head.seq, head.digest)

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from pydantic import JsonValue
+
 from controller.api.models.plans import (
     CheckedStudy,
     PlanOut,
@@ -16,13 +18,20 @@ from controller.documents.finite import flagged
 from controller.documents.plan_system import Rates, system_of
 from controller.documents.plans import plan_document
 from controller.spec.errors import StudyRefused
-from controller.spec.loading import parse_study
+from controller.spec.loading import json_schema, parse_study
 from inner_trials.plan import rollout_gpu_floor
 from ledger.errors import InvalidInput
+from ledger.records import Json
 
 router = new_router("plans")
 
 MOST_PROBLEMS: Final = 100
+
+
+@router.get("/schema", response_model=dict[str, JsonValue])
+def show_schema(_: Reader) -> dict[str, Json]:
+    """The JSON Schema of a study file as this server reads it, for editors."""
+    return json_schema()
 
 
 @router.post("/plans/validate", response_model=CheckedStudy)
