@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import insert, select, text
+from sqlalchemy import delete, insert, select, text
 
 from ledger.database import ReadSession, WriteSession
 from ledger.digests import canonical_json
@@ -105,6 +105,11 @@ def find_idempotency_key(
             f"idempotency key {key}: it was used for another request; use a new one"
         )
     return StoredAnswer(found[1], found[2])
+
+
+def forget_idempotency_keys(session: WriteSession, *, before: float) -> None:
+    """Those claimed before then (seconds since the epoch): they may be used anew."""
+    session.connection.execute(delete(_KEYS).where(_KEYS.c.created_at < before))
 
 
 def finish_idempotency_key(session: WriteSession, key: str, status: int, response: str) -> None:

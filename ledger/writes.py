@@ -29,6 +29,7 @@ from ledger.requests import (
     claim_idempotency_key,
     find_idempotency_key,
     finish_idempotency_key,
+    forget_idempotency_keys,
     insert_command,
 )
 from ledger.sealing import Head, append_entries
@@ -55,6 +56,7 @@ __all__ = [
     "claim_study",
     "create_study",
     "finish_idempotency_key",
+    "forget_idempotency_keys",
     "insert_command",
     "queue_notifications",
     "record",

@@ -15,6 +15,7 @@ import uvicorn
 from controller.api.app import create_app
 from controller.api.connections import PatientConnection, allow_files
 from controller.api.options import ApiOptions
+from controller.api.sweeping import sweeping_beside
 from controller.wiring import Service
 from ledger.errors import InvalidInput
 from ledger.tokens import has_tokens
@@ -51,7 +52,7 @@ def serve(service: Service, options: ApiOptions, *, with_worker: bool) -> None:
     check_reach(service, options)
     allow_files(options.streams)
     config = server_config(service, options)
-    with worker_beside() if with_worker else _nothing():
+    with sweeping_beside(service), worker_beside() if with_worker else _nothing():
         _Server(config).run()
 
 

@@ -21,6 +21,7 @@ from ledger.errors import DiskFull, InvalidInput, NotFound
 from ledger.files import disk_full_at
 
 DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
+PART: Final = ".part"
 _PIECE: Final = 1 << 20
 
 
@@ -123,15 +124,47 @@ class Uploads:
     def _locked(self, digest: str) -> Iterator[int]:
         """The open partial file, which nobody else adds to meanwhile."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self._part(digest), flags, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield fd
-        finally:
-            os.close(fd)
+        part = self._part(digest)
+        while True:
+            fd = os.open(part, flags, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if not _is_at(fd, part):
+                    continue  # it was swept, or became whole, while this one waited
+                yield fd
+                return
+            finally:
+                os.close(fd)
 
     def _part(self, digest: str) -> Path:
-        return self._root / f"{digest}.part"
+        return self._root / f"{digest}{PART}"
+
+
+def drop_part(part: Path, *, before: float) -> bool:
+    """Delete a partial file that nobody has added to since `before` (seconds since the epoch) or
+    adds to now; whether it did."""
+    try:
+        fd = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_mtime >= before or not _is_at(fd, part):
+            return False
+        part.unlink()
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Whether the open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def check_digest(digest: str) -> str:
