@@ -1,7 +1,8 @@
 """Requests that change something: once per key, in one transaction with their answer and trace."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from controller.wiring import Service
 from ledger import writes
 from ledger.database import WriteSession
 from ledger.digests import sha256_hex
+from ledger.errors import InvalidInput
 from ledger.records import Json
 from ledger.service_entries import RequestMade
 
@@ -92,6 +94,14 @@ class Mutation:
             found = writes.find_idempotency_key(session, self._stored_key(), self._digest())
         return None if found is None else _stored(found)
 
+    def remember(self) -> None:
+        """That the key is this request's, where the work needs no answer kept."""
+        if self.key is None:
+            return
+        with self.service.ledger.write() as session, suppress(InvalidInput):
+            if self._claim(session) is None:
+                writes.finish_idempotency_key(session, self._stored_key(), 200, "{}")
+
     def _claim(self, session: WriteSession) -> Done | None:
         if self.key is None:
             return None
@@ -142,3 +152,18 @@ def mutation(scope: Scope) -> Callable[..., Any]:
         )
 
     return make
+
+
+def repeatable(scope: Scope) -> Callable[..., Any]:
+    """A dependency for what comes to the same however often it is done: who asks, if they have
+    the scope. A key of theirs is done again with the same request, and refused (422) with another.
+    """
+
+    def check(
+        change: Annotated[Mutation, Depends(mutation(scope))],
+    ) -> Iterator[Principal]:
+        change.earlier()
+        yield change.principal
+        change.remember()
+
+    return check

@@ -110,7 +110,9 @@ def plan(
         "rollouts": given if any(value is not None for value in given.values()) else None,
     }
     with Client() as client:
-        answer = unflagged(client.connection.post("/plans/study", asked).json())
+        answer = unflagged(
+            client.connection.post("/plans/study", asked, is_repeatable=True).json()
+        )
     found: Document = dict(answer) if isinstance(answer, dict) else {}
     return {**found, "memory": system_document(system)["memory"]}
 

@@ -211,7 +211,9 @@ class Client(ModelCalls):
     def ask(self, study: str, client: str) -> OutsideTrial | None:
         """The next trial of a study with `target.name: outside`, or the one that this client
         has; None while none is ready. Raises Conflict once the study has ended."""
-        answer = self.connection.post(f"/studies/{study}/ask", {"client": client})
+        answer = self.connection.post(
+            f"/studies/{study}/ask", {"client": client}, is_repeatable=True
+        )
         if answer.status_code == 202:
             return None
         return OutsideTrial(self.connection, Handed.model_validate(answer.json()))

@@ -87,9 +87,12 @@ class Connection:
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
+        is_repeatable: bool = False,
     ) -> httpx.Response:
-        """A request that is made once, however often a lost answer makes it be sent."""
-        given = {"Idempotency-Key": key or uuid.uuid4().hex, **(headers or {})}
+        """A request that is made once, however often a lost answer makes it be sent; one that is
+        `is_repeatable` comes to the same without a key."""
+        keyed = {} if is_repeatable else {"Idempotency-Key": key or uuid.uuid4().hex}
+        given = {**keyed, **(headers or {})}
         return self._sent("POST", path, json=body, params=_given(params), headers=given)
 
     def patch(self, path: str, body: Any, *, params: Mapping[str, Any]) -> httpx.Response:

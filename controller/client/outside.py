@@ -87,4 +87,6 @@ class OutsideTrial:
 
     def _post(self, what: str, body: Any) -> Any:
         address = f"/trials/{self.id}/{what}"
-        return self._connection.post(address, body, headers=self._headers).json()
+        return self._connection.post(
+            address, body, headers=self._headers, is_repeatable=True
+        ).json()

@@ -56,7 +56,9 @@ class Uploader:
         missing: list[str] = []
         for at in range(0, len(digests), AT_ONCE):
             asked = {"digests": list(digests[at : at + AT_ONCE])}
-            missing += self._connection.post("/blobs/missing", asked).json()["missing"]
+            missing += self._connection.post("/blobs/missing", asked, is_repeatable=True).json()[
+                "missing"
+            ]
         return missing
 
     def _send_file(self, path: Path, digest: str) -> None:

@@ -42,6 +42,9 @@ class TokenOut(Out):
 
 
 class TokenList(Out):
+    """Tokens, the newest first."""
+
+    model_config = example({"items": []})
     items: list[TokenOut]
 
 

@@ -38,7 +38,13 @@ class TreeWanted(BaseModel):
     """A directory: its files, whose contents were sent before. Its digest is the sha256 of the
     canonical JSON list of `[path, mode, size, sha256]`, sorted by path, mode 420 or 493."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [{"files": [{"path": "train.py", "size": 1024, "digest": DIGEST}]}]
+        },
+    )
     files: list[TreeFile] = Field(min_length=1, max_length=100_000)
 
 

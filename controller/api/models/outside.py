@@ -141,4 +141,7 @@ class InputFile(Out):
 
 
 class InputTree(Out):
+    """The files of an input."""
+
+    model_config = example({"files": [{"path": "train.jsonl", "size": 81920, "digest": DIGEST}]})
     files: list[InputFile]

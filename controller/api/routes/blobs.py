@@ -7,7 +7,8 @@ from fastapi import Body, Depends, Header, Request, Response
 
 from controller.api.access import Principal, allowed
 from controller.api.models.blobs import BlobState, Digests, Missing, TreeWanted
-from controller.api.problems import MEDIA_TYPE, documented
+from controller.api.mutations import repeatable
+from controller.api.problems import MEDIA_TYPE, Refused, documented
 from controller.api.routing import new_router
 from controller.api.tokens import Scope
 from controller.api.uploads import Uploads, check_digest
@@ -46,7 +47,9 @@ Mine = Annotated[Uploads, Depends(_mine)]
 
 
 @router.post("/blobs/missing", response_model=Missing)
-def missing(mine: Mine, body: Digests) -> dict[str, Any]:
+def missing(
+    mine: Mine, _: Annotated[Principal, Depends(repeatable(Scope.SUBMIT))], body: Digests
+) -> dict[str, Any]:
     """Which of these files and trees you have not sent yet."""
     return {"missing": mine.missing(body.digests)}
 

@@ -1,9 +1,11 @@
 """Plans: a study file checked and priced, rollouts sized. Nothing runs, no file is opened."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from fastapi import Depends
 from pydantic import JsonValue
 
+from controller.api.access import Principal
 from controller.api.models.plans import (
     CheckedStudy,
     PlanOut,
@@ -11,8 +13,10 @@ from controller.api.models.plans import (
     RolloutQuestion,
     StudyToCheck,
 )
+from controller.api.mutations import repeatable
 from controller.api.reading import Reader
 from controller.api.routing import new_router
+from controller.api.tokens import Scope
 from controller.decisions.pricing import check_price, price_study
 from controller.documents.finite import flagged
 from controller.documents.plan_system import Rates, system_of
@@ -25,6 +29,8 @@ from ledger.records import Json
 
 router = new_router("plans")
 
+Asker = Annotated[Principal, Depends(repeatable(Scope.READ))]
+
 MOST_PROBLEMS: Final = 100
 
 
@@ -35,7 +41,7 @@ def show_schema(_: Reader) -> dict[str, Json]:
 
 
 @router.post("/plans/validate", response_model=CheckedStudy)
-def validate(_: Reader, body: StudyToCheck) -> dict[str, Any]:
+def validate(_: Asker, body: StudyToCheck) -> dict[str, Any]:
     """Everything that is wrong with a study file; that its files exist is not checked."""
     try:
         spec = parse_study(body.study)
@@ -49,7 +55,7 @@ def validate(_: Reader, body: StudyToCheck) -> dict[str, Any]:
 
 
 @router.post("/plans/study", response_model=PlanOut)
-def plan_study(_: Reader, body: StudyToCheck) -> dict[str, Any]:
+def plan_study(_: Asker, body: StudyToCheck) -> dict[str, Any]:
     """What a valid study file implies, and the price of the whole study: baselines, search and
     replays in trials and hours, under each promotion profile."""
     spec = parse_study(body.study)
@@ -67,7 +73,7 @@ def plan_study(_: Reader, body: StudyToCheck) -> dict[str, Any]:
 
 
 @router.post("/plans/rollout-gpus", response_model=RolloutAnswer)
-def size_rollouts(_: Reader, body: RolloutQuestion) -> dict[str, Any]:
+def size_rollouts(_: Asker, body: RolloutQuestion) -> dict[str, Any]:
     """How many GPUs generate one update's rollouts within a time, at least."""
     try:
         gpus = rollout_gpu_floor(

@@ -2,15 +2,18 @@
 import createClient from "openapi-fetch";
 import { asProblem, Unreachable } from "./problems";
 import type { paths } from "./schema";
+import { noteServerDate } from "./serverClock";
 
 const TIMEOUT_MS = 30_000;
 
 /** Requests end by themselves, and a server that is gone is told apart from one that refuses. */
 async function patientFetch(request: Request): Promise<Response> {
   try {
-    return await fetch(request, {
+    const answer = await fetch(request, {
       signal: AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]),
     });
+    noteServerDate(answer.headers.get("date"));
+    return answer;
   } catch (error) {
     if (request.signal.aborted) throw error;
     throw new Unreachable();

@@ -3,12 +3,19 @@ import { formatDuration } from "./numbers";
 
 const two = (value: number): string => String(value).padStart(2, "0");
 
-/** 2026-11-30 04:05:12, in the reader's zone. */
+/** 2026-11-30 04:05:12 GMT+9, in the reader's zone, which is named. */
 export function formatMoment(iso: string): string {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return iso;
   const day = `${String(at.getFullYear())}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return `${day} ${formatClock(at)}`;
+  return `${day} ${formatClock(at)} ${zoneOf(at)}`;
+}
+
+const ZONE = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+
+/** As it is at that moment: summer time is another. */
+function zoneOf(at: Date): string {
+  return ZONE.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? "";
 }
 
 export function formatClock(at: Date): string {
