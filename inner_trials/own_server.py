@@ -33,10 +33,17 @@ def end():
     os.killpg(0, signal.SIGKILL)
 threading.Thread(target=end, daemon=True).start()
 status = server.wait()
+for name in os.listdir("/proc"):
+    try:
+        if name.isdigit() and int(name) != os.getpid() and os.getpgid(int(name)) == os.getpgrp():
+            os.kill(int(name), signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 os.kill(os.getpid(), -status) if status < 0 else os._exit(status)
 """
-"""Ends the server and all that it started once the other end of its stdin is closed: whatever
-becomes of who started it. A SIGTERM is for the server, which may end in its own way."""
+"""Ends the server and all that it started once the other end of its stdin is closed, whatever
+becomes of who started it; and, once the server itself has ended, what it left running (its engine
+is a process of its own). A SIGTERM is for the server, which may end in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
