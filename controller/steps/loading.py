@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.spec.loading import parse_study, with_setting
 from controller.spec.space import baseline_params
-from controller.spec.study import StudySpec
+from controller.steps.changed_spec import load_spec
 from controller.steps.fold_endings import file_curve, note_best
 from controller.steps.view import (
     DURATIONS_KEPT,
@@ -22,7 +21,6 @@ from evaluator.pruning import bounded_curve
 from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
-from ledger.entry_pages import page_of_entries
 from ledger.live import LiveState
 from ledger.network_reads import Recorded, recorded_requests
 from ledger.records import (
@@ -47,7 +45,7 @@ ENTRIES_BEFORE_FROZEN: Final = 200
 
 def load_view(session: ReadSession, study_id: str) -> StudyView:
     """Read everything the worker needs of one study. Raises NotFound."""
-    spec = _load_spec(session, study_id)
+    spec = load_spec(session, study_id)
     pruned_by = None
     if spec.pruning.name != "none":
         pruned_by = spec.pruning.metric or spec.objective.metric
@@ -77,18 +75,6 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     _load_live(session, view, state)
     _load_curves(view, state)
     return view
-
-
-def _load_spec(session: ReadSession, study_id: str) -> StudySpec:
-    """The study file with what was changed since."""
-    spec = parse_study(reads.get_study(session, study_id).spec)
-    kinds = (e.SettingChanged.kind,)
-    after: int | None = None
-    while changes := page_of_entries(session, study_id, kinds=kinds, after=after):
-        for change in changes:
-            setting, after = str(change.payload["setting"]), change.seq
-            spec = with_setting(spec, setting, change.payload["value"])
-    return spec
 
 
 def _load_curves(view: StudyView, state: LiveState) -> None:

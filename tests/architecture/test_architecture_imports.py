@@ -25,6 +25,8 @@ ASYNCHRONOUS = (
     "controller/api/feeds.py",
     "controller/api/app.py",
     "controller/api/guard.py",
+    "controller/api/heads.py",
+    "controller/api/streams.py",
     "controller/api/strict_json.py",
 )
 
