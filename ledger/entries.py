@@ -8,7 +8,6 @@ represented in the chain by a digest field beside them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from typing import Any, ClassVar, Final, TypeAlias
 
 from ledger.import_entries import ImportEntry
@@ -26,6 +25,7 @@ from ledger.records import (
     Verdict,
 )
 from ledger.service_entries import ServiceEntry
+from ledger.setting_entries import SettingChanged
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 
 _UNSEALED: Final = {"sealed": False}
@@ -96,23 +96,6 @@ class BudgetChanged:
     kind: ClassVar[str] = "budget_changed"
     resource: Resource
     limit: float | None
-
-
-class Setting(StrEnum):
-    """A section of the study file, other than its budgets, that may change after the start."""
-
-    PARALLEL = "parallel"
-    STOP = "stop"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingChanged:
-    """From here on the study's section is `value`, whole. No row holds it: who needs what a study
-    goes by reads its file and these."""
-
-    kind: ClassVar[str] = "setting_changed"
-    setting: Setting
-    value: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ from ledger.entries import (
     NetworkRequested,
     ProposalsMade,
     ProposerWaits,
-    SettingChanged,
     StudyMoved,
     TrialDecided,
     TrialEnded,
@@ -64,6 +63,7 @@ from ledger.project_trials import (
     project_served,
 )
 from ledger.projection import Projection
+from ledger.setting_entries import SettingChanged
 
 _Projector: TypeAlias = Callable[[Any, Projection], None]
 

@@ -5,9 +5,10 @@ from typing import Final
 
 from controller.documents.times import iso
 from ledger.database import ReadSession
-from ledger.entries import BudgetChanged, CommandApplied, SettingChanged, StudySubmitted
+from ledger.entries import BudgetChanged, CommandApplied, StudySubmitted
 from ledger.entry_pages import page_of_entries
 from ledger.records import EntryRecord, Json, Study
+from ledger.setting_entries import SettingChanged
 
 _KINDS: Final = tuple(
     kind.kind for kind in (StudySubmitted, BudgetChanged, SettingChanged, CommandApplied)

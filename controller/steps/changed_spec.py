@@ -4,8 +4,8 @@ from controller.spec.loading import parse_study, with_setting
 from controller.spec.study import StudySpec
 from ledger import reads
 from ledger.database import ReadSession
-from ledger.entries import SettingChanged
 from ledger.entry_pages import page_of_entries
+from ledger.setting_entries import SettingChanged
 
 
 def load_spec(session: ReadSession, study_id: str) -> StudySpec:

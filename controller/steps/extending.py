@@ -6,9 +6,9 @@ from typing import Final
 from controller.spec.loading import resolved, with_setting
 from controller.steps.context import StepContext
 from ledger import entries as e
-from ledger.entries import Setting
 from ledger.errors import Conflict, InvalidInput
 from ledger.records import Command, Json, Resource
+from ledger.setting_entries import Setting, SettingChanged
 from ledger.states import STUDY_TERMINAL, StudyState
 
 _NAMES: Final = (*Resource, *Setting)
@@ -27,7 +27,7 @@ def extend(ctx: StepContext, command: Command) -> None:
     for resource, limit in limits:
         ctx.add(e.BudgetChanged(resource=resource, limit=limit))
     for setting, value in settings.items():
-        ctx.add(e.SettingChanged(setting=setting, value=value))
+        ctx.add(SettingChanged(setting=setting, value=value))
     if study.state is StudyState.COMPLETED and (limits or settings):
         ctx.move(StudyState.RUNNING, detail=f"extended by {command.actor}")
 

@@ -17,6 +17,7 @@ from ledger.records import (
     TrialKind,
     Verdict,
 )
+from ledger.setting_entries import SettingChanged
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState, fault_class
 
 
@@ -51,7 +52,7 @@ def _budget_changed(view: StudyView, entry: e.BudgetChanged) -> None:
     view.budgets[entry.resource] = replace(line, limit=entry.limit)
 
 
-def _setting_changed(view: StudyView, entry: e.SettingChanged) -> None:
+def _setting_changed(view: StudyView, entry: SettingChanged) -> None:
     view.spec = with_setting(view.spec, entry.setting, entry.value)
 
 
@@ -220,7 +221,7 @@ _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
     e.StudyMoved: _study_moved,
     e.InputsFrozen: _inputs_frozen,
     e.BudgetChanged: _budget_changed,
-    e.SettingChanged: _setting_changed,
+    SettingChanged: _setting_changed,
     e.ProposalsMade: _proposals_made,
     e.ProposerWaits: _proposer_waits,
     e.ModelCallsReserved: _model_calls_reserved,
