@@ -39,7 +39,7 @@ def test_without_a_worker_requests_are_applied_here(arl: Arl) -> None:
     interrupt(running)
     paused = arl.ok("pause", "last", "--json").json()
     assert (paused["by"], paused["state"]) == ("here", "paused")
-    assert arl.ok("resume", "--json").json() == {"studies": []}, "an operator's pause is kept"
+    assert arl.ok("resume", "--json").json()["studies"] == [], "an operator's pause is kept"
     assert "arl resume" in arl.ok("extend", "last", "--trials", "+1").out
     assert arl.show()["budgets"]["trials"]["limit"] == 6
     resumed = arl.start("resume", "last")

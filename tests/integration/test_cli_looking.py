@@ -56,7 +56,7 @@ def test_studies_are_listed(arl: Arl) -> None:
     listed = arl.ok("studies", "--json").json()["studies"]
     assert [(s["name"], s["state"]) for s in listed] == [("line", "completed")]
     assert ended(arl)["study"] in arl.ok("studies").out
-    assert arl.ok("studies", "--state", "running", "--json").json() == {"studies": []}
+    assert arl.ok("studies", "--state", "running", "--json").json()["studies"] == []
 
 
 @pytest.mark.parametrize("name", ["last", "line", "the id", "a beginning of the id"])

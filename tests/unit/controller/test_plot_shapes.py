@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.documents.finite import flagged
+from controller.documents.finite import flagged, unflagged
 from controller.documents.logs import whole_characters
 from controller.plots.columns import Axis, Sample, axes_of
 from controller.plots.distributions import front_places
@@ -124,4 +124,6 @@ def test_flags_name_each_number_that_json_cannot_hold() -> None:
         "b": [1.0, {"c": None}],
         "non_finite": [{"path": "a", "value": "nan"}, {"path": "b/1/c", "value": "-inf"}],
     }
-    assert flagged({"a": 1}) == {"a": 1}
+    assert flagged({"a": 1}) == {"a": 1, "non_finite": []}
+    whole = {"a": 1, "b": [{"c/d": float("inf")}]}
+    assert unflagged({"items": [flagged(whole)]}) == {"items": [whole]}
