@@ -143,6 +143,7 @@ def test_what_a_user_did_wrong_is_never_the_servers_error(client: httpx.Client) 
         ("studies/odd/trials", {"params": {"x": "\x00"}}),
         ("studies/odd/trials", {"patch": "no patch"}),
         ("studies/odd/extend", {"trials": {"by": 1e308}}),
+        ("studies/odd/extend", {"trials": None}),
         ("studies/odd/ask", {"client": "\x00"}),
         ("plans/study", {"study": {"name": 7, "budget": [[[]]]}}),
     ):

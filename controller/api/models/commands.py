@@ -105,7 +105,7 @@ class Budgets(BaseModel):
 
     @model_validator(mode="after")
     def _some(self) -> "Budgets":
-        if not self.model_fields_set:
+        if not self.model_dump(exclude_none=True):
             raise ValueError("write at least one budget, like {'trials': {'by': 20}}")
         return self
 

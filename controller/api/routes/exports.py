@@ -22,6 +22,7 @@ _TYPES: Final = {
     ExportFormat.JSON: "application/json",
     ExportFormat.PARQUET: "application/vnd.apache.parquet",
 }
+_ROWS: Final = {"schema": {"type": "array", "items": {"type": "object"}}}
 _BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -29,7 +30,7 @@ _BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
     "/studies/{study}/export",
     response_class=StreamingResponse,
     responses={
-        200: {"content": dict.fromkeys(_TYPES.values(), _BYTES)},
+        200: {"content": {**dict.fromkeys(_TYPES.values(), _BYTES), "application/json": _ROWS}},
         **documented(404, 409, 507),
     },
 )
