@@ -10411,7 +10411,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": string;
+                    "application/json": Record<string, never>[];
                     "application/vnd.apache.parquet": string;
                     "text/csv": string;
                 };
