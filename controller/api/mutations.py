@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -138,20 +138,32 @@ def mutation(scope: Scope) -> Callable[..., Any]:
         principal: Annotated[Principal, Depends(allowed(scope))],
         idempotency_key: IdempotencyKey = None,
     ) -> Mutation:
-        body: bytes = getattr(request.state, "body", b"")
-        route = request.scope["route"].path
-        named = ", ".join(f"{name}={value}" for name, value in request.path_params.items())
-        return Mutation(
-            service=request.app.state.service,
-            principal=principal,
-            key=idempotency_key,
-            method=request.method,
-            route=route,
-            subject=named[:400],
-            body_digest=sha256_hex(body) if body else "",
-        )
+        return _mutation(request, principal, idempotency_key)
 
     return make
+
+
+def _mutation(request: Request, principal: Principal, key: str | None) -> Mutation:
+    body: bytes = getattr(request.state, "body", b"")
+    named = ", ".join(f"{name}={value}" for name, value in request.path_params.items())
+    return Mutation(
+        service=request.app.state.service,
+        principal=principal,
+        key=key,
+        method=request.method,
+        route=request.scope["route"].path,
+        subject=named[:400],
+        body_digest=sha256_hex(body) if body else "",
+    )
+
+
+@contextmanager
+def repeated(request: Request, principal: Principal, key: str | None) -> Iterator[None]:
+    """What `repeatable` does, inside a route that takes no thread for a dependency."""
+    change = _mutation(request, principal, key)
+    change.earlier()
+    yield
+    change.remember()
 
 
 def repeatable(scope: Scope) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from controller.api.models.outside import (
     Report,
     Told,
 )
+from controller.api.mutations import IdempotencyKey, repeated
 from controller.api.outside import Outside
 from controller.api.problems import documented
 from controller.api.routes.blobs import uploads_of
@@ -58,12 +59,15 @@ TheOutside = Annotated[Outside, Depends(outside_of)]
     response_model=Handed,
     responses={**documented(404, 409), 202: {"model": NotReady, "description": "Ask again"}},
 )
-def ask(request: Request, study: str, body: Ask) -> Response:
+def ask(
+    request: Request, study: str, body: Ask, idempotency_key: IdempotencyKey = None
+) -> Response:
     """The next trial of a study with `target.name: outside`, or the one that you have."""
-    _submitter(request)
+    principal = _submitter(request)
     with request.app.state.service.ledger.read() as session:
         found = reads.find_study(session, study)
-    handed = outside_of(request).ask(found, body.client)
+    with repeated(request, principal, idempotency_key):
+        handed = outside_of(request).ask(found, body.client)
     if handed is None:
         headers = {"Retry-After": str(math.ceil(RETRY_S))}
         return StrictResponse({"retry_after_s": RETRY_S}, 202, headers=headers)
@@ -87,10 +91,16 @@ def ask(request: Request, study: str, body: Ask) -> Response:
 
 
 @router.post("/trials/{trial}/values", response_model=Heard, responses=documented(404, 409))
-def report(request: Request, trial: str, trial_token: TrialToken, body: Report) -> Response:
+def report(
+    request: Request,
+    trial: str,
+    trial_token: TrialToken,
+    body: Report,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Report values, and that you live; the answer says whether to stop."""
-    _submitter(request)
-    should_stop = outside_of(request).report(trial, trial_token, body)
+    with repeated(request, _submitter(request), idempotency_key):
+        should_stop = outside_of(request).report(trial, trial_token, body)
     return StrictResponse({"should_stop": should_stop})
 
 
@@ -103,10 +113,18 @@ def should_stop(
 
 
 @router.post("/trials/{trial}/tell", response_model=Accepted, responses=documented(404, 409, 507))
-def tell(request: Request, trial: str, trial_token: TrialToken, body: Told) -> Response:
+def tell(
+    request: Request,
+    trial: str,
+    trial_token: TrialToken,
+    body: Told,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """The end of a trial. Telling it again is harmless."""
-    uploads = uploads_of(request.app.state.service, _submitter(request))
-    first = outside_of(request).tell(trial, trial_token, body, uploads)
+    principal = _submitter(request)
+    uploads = uploads_of(request.app.state.service, principal)
+    with repeated(request, principal, idempotency_key):
+        first = outside_of(request).tell(trial, trial_token, body, uploads)
     return StrictResponse({"trial": trial, "repeated": not first})
 
 
