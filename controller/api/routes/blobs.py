@@ -8,7 +8,7 @@ from fastapi import Body, Depends, Header, Request, Response
 from controller.api.access import Principal, allowed
 from controller.api.models.blobs import BlobState, Digests, Missing, TreeWanted
 from controller.api.mutations import repeatable
-from controller.api.problems import MEDIA_TYPE, Refused, documented
+from controller.api.problems import MEDIA_TYPE, documented
 from controller.api.routing import new_router
 from controller.api.tokens import Scope
 from controller.api.uploads import Uploads, check_digest
