@@ -25,7 +25,7 @@ ALL: Final = "all"
 def verify_promotions(
     names: Sequence[str], key: Path | None, *, artifacts: bool, as_json: bool
 ) -> int:
-    """Tell of each; the exit code. Raises InvalidInput for one that can only be checked elsewhere."""
+    """Tell of each; the exit code. Raises InvalidInput for one that is checked elsewhere only."""
     checked = [found for name in names for found in _checked(name, key, artifacts=artifacts)]
     return _tell(checked, as_json=as_json)
 

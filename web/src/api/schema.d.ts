@@ -301,11 +301,51 @@ export interface paths {
         };
         /**
          * List Models
-         * @description Every model that a study promotes to, with who has it now.
+         * @description Every model that a study promotes to, with who has it now and what its aliases name.
          */
         get: operations["list_models_api_v1_models_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Model
+         * @description One model, with the latest changes of its aliases.
+         */
+        get: operations["show_model_api_v1_models__model__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/aliases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change Alias
+         * @description Let an alias name another promotion, or none.
+         */
+        post: operations["change_alias_api_v1_models__model__aliases_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -326,6 +366,66 @@ export interface paths {
         get: operations["list_incumbents_api_v1_models__model__incumbents_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/incumbents/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Incumbent
+         * @description One position with its lineage, the gate's evidence, its signatures and its model card.
+         */
+        get: operations["show_incumbent_api_v1_models__model__incumbents__number__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/incumbents/{number}/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Evidence
+         * @description Statement, signatures, card and entry, as they were signed last.
+         */
+        get: operations["read_evidence_api_v1_models__model__incumbents__number__evidence_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Roll Back Model
+         * @description Give the pointer to an earlier promotion again, once its artifact was found whole.
+         */
+        post: operations["roll_back_model_api_v1_models__model__rollback_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1523,6 +1623,76 @@ export interface components {
             trial: string;
         };
         /**
+         * AliasOut
+         * @description A name for one of a model's promotions.
+         * @example {
+         *       "actor": "cli:ann",
+         *       "alias": "production",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "note": "",
+         *       "promotion": 3
+         *     }
+         */
+        AliasOut: {
+            /** Actor */
+            actor: string;
+            /** Alias */
+            alias: string;
+            /** At */
+            at: string;
+            /** Note */
+            note: string;
+            /**
+             * Promotion
+             * @description Null: it was taken away.
+             */
+            promotion: number | null;
+        };
+        /**
+         * AliasWanted
+         * @description What an alias is to name.
+         * @example {
+         *       "alias": "production",
+         *       "note": "",
+         *       "promotion": 3
+         *     }
+         */
+        AliasWanted: {
+            /** Alias */
+            alias: string;
+            /**
+             * Expected
+             * @description What it was seen to name, null for nothing; else: 409.
+             */
+            expected: number | null;
+            /**
+             * Note
+             * @description Why, for those who look later.
+             * @default
+             */
+            note: string;
+            /**
+             * Promotion
+             * @description Null takes the alias away.
+             */
+            promotion: number | null;
+        };
+        /**
+         * ApprovalWanted
+         * @description Why, for those who look later.
+         * @example {
+         *       "note": "looked at fifty answers"
+         *     }
+         */
+        ApprovalWanted: {
+            /**
+             * Note
+             * @description Why, for those who look later.
+             * @default
+             */
+            note: string;
+        };
+        /**
          * ArmCurve
          * @description The mean of an arm's latest values, as trials ended.
          * @example {
@@ -1666,7 +1836,7 @@ export interface components {
          * ArtifactRole
          * @enum {string}
          */
-        ArtifactRole: "model" | "resume" | "rollouts";
+        ArtifactRole: "model" | "resume" | "rollouts" | "facts";
         /**
          * ArtifactsOut
          * @description What a trial's attempts left in the store.
@@ -2540,6 +2710,23 @@ export interface components {
             seq: number;
         };
         /**
+         * EntryPlace
+         * @description Where in the ledger something was sealed.
+         * @example {
+         *       "chain": "st-7f3a",
+         *       "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "seq": 412
+         *     }
+         */
+        EntryPlace: {
+            /** Chain */
+            chain: string;
+            /** Digest */
+            digest: string;
+            /** Seq */
+            seq: number;
+        };
+        /**
          * ErrorRatesOut
          * @description How often a profile errs, by simulation.
          * @example {
@@ -2657,6 +2844,33 @@ export interface components {
             next_since: number;
             /** Study */
             study: string;
+        };
+        /**
+         * EvidenceOut
+         * @description The newest signed evidence of a promotion.
+         * @example {
+         *       "artifact": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "files": {
+         *         "card.md": "# M"
+         *       },
+         *       "model": "tiny-arithmetic",
+         *       "seq": 3
+         *     }
+         */
+        EvidenceOut: {
+            /** Artifact */
+            artifact: string;
+            /**
+             * Files
+             * @description By name; the artifact itself is read by digest.
+             */
+            files: {
+                [key: string]: string;
+            };
+            /** Model */
+            model: string;
+            /** Seq */
+            seq: number;
         };
         /**
          * ExportFormat
@@ -3052,6 +3266,7 @@ export interface components {
          *       "candidate": "st-7f3a-c12",
          *       "family": "st-7f3a-f1",
          *       "model": "tiny-arithmetic",
+         *       "note": "",
          *       "seq": 3,
          *       "study": "st-7f3a"
          *     }
@@ -3067,6 +3282,16 @@ export interface components {
             family: string | null;
             /** Model */
             model: string;
+            /**
+             * Note
+             * @description What the approver said.
+             */
+            note: string;
+            /**
+             * Rolled Back To
+             * @description The earlier position whose candidate has the pointer again; null for a promotion.
+             */
+            rolled_back_to: number | null;
             /** Seq */
             seq: number;
             /** Study */
@@ -3507,15 +3732,48 @@ export interface components {
             response: string | null;
         };
         /**
+         * ModelDetail
+         * @description A model with the latest changes of its aliases.
+         * @example {
+         *       "alias_changes": [],
+         *       "aliases": [],
+         *       "awaiting": 1,
+         *       "families": 1,
+         *       "model": "tiny-arithmetic"
+         *     }
+         */
+        ModelDetail: {
+            /**
+             * Alias Changes
+             * @description At most 100, the newest first.
+             */
+            alias_changes: components["schemas"]["AliasOut"][];
+            /** Aliases */
+            aliases: components["schemas"]["AliasOut"][];
+            /**
+             * Awaiting
+             * @description Families that wait for an approval.
+             */
+            awaiting: number;
+            /** Families */
+            families: number;
+            incumbent: components["schemas"]["IncumbentOut"] | null;
+            /** Model */
+            model: string;
+        };
+        /**
          * ModelOut
          * @description A name under which candidates are promoted.
          * @example {
+         *       "aliases": [],
          *       "awaiting": 1,
          *       "families": 1,
          *       "model": "tiny-arithmetic"
          *     }
          */
         ModelOut: {
+            /** Aliases */
+            aliases: components["schemas"]["AliasOut"][];
             /**
              * Awaiting
              * @description Families that wait for an approval.
@@ -3807,16 +4065,6 @@ export interface components {
              */
             next_cursor: string | null;
         };
-        /** Page[IncumbentOut] */
-        Page_IncumbentOut_: {
-            /** Items */
-            items: components["schemas"]["IncumbentOut"][];
-            /**
-             * Next Cursor
-             * @description Give it back as `cursor`; null on the last page.
-             */
-            next_cursor: string | null;
-        };
         /** Page[ModelCallListed] */
         Page_ModelCallListed_: {
             /** Items */
@@ -3831,6 +4079,16 @@ export interface components {
         Page_NotificationOut_: {
             /** Items */
             items: components["schemas"]["NotificationOut"][];
+            /**
+             * Next Cursor
+             * @description Give it back as `cursor`; null on the last page.
+             */
+            next_cursor: string | null;
+        };
+        /** Page[PositionOut] */
+        Page_PositionOut_: {
+            /** Items */
+            items: components["schemas"]["PositionOut"][];
             /**
              * Next Cursor
              * @description Give it back as `cursor`; null on the last page.
@@ -4112,6 +4370,150 @@ export interface components {
             host: string;
             /** Memory Bytes */
             memory_bytes: number;
+        };
+        /**
+         * PositionDetail
+         * @description A position with everything that its promotion was sealed with.
+         * @example {
+         *       "aliases": [
+         *         "production"
+         *       ],
+         *       "approver": "gate",
+         *       "artifact": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "candidate": "st-7f3a-c12",
+         *       "card": "# Model card",
+         *       "entry": {
+         *         "chain": "st-7f3a",
+         *         "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *         "seq": 412
+         *       },
+         *       "evidence": {
+         *         "ci95": [
+         *           0.02,
+         *           0.1
+         *         ],
+         *         "gain": 0.06
+         *       },
+         *       "family": "st-7f3a-f1",
+         *       "lineage": {
+         *         "base": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *       },
+         *       "model": "tiny-arithmetic",
+         *       "note": "",
+         *       "seq": 3,
+         *       "signatures": [],
+         *       "study": "st-7f3a"
+         *     }
+         */
+        PositionDetail: {
+            /** Aliases */
+            aliases: string[];
+            /** Approver */
+            approver: string;
+            /** Artifact */
+            artifact: string;
+            /** At */
+            at: string;
+            /** Candidate */
+            candidate: string;
+            /**
+             * Card
+             * @description The model card, in Markdown.
+             */
+            card: string;
+            entry: components["schemas"]["EntryPlace"];
+            /**
+             * Evidence
+             * @description What the gate computed.
+             */
+            evidence: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Family */
+            family: string | null;
+            /**
+             * Lineage
+             * @description Link by link; empty where an older version promoted it.
+             */
+            lineage: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Model */
+            model: string;
+            /**
+             * Non Finite
+             * @description Numbers of this document that are null because JSON has none.
+             * @default []
+             */
+            non_finite: components["schemas"]["NonFinite"][];
+            /**
+             * Note
+             * @description What the approver said.
+             */
+            note: string;
+            /** Previous */
+            previous: string | null;
+            /**
+             * Rolled Back To
+             * @description The earlier position whose candidate has the pointer again; null for a promotion.
+             */
+            rolled_back_to: number | null;
+            /** Seq */
+            seq: number;
+            /** @description The newest; null: it is not signed. */
+            signature: components["schemas"]["SignatureOut"] | null;
+            /** Signatures */
+            signatures: components["schemas"]["SignatureOut"][];
+            /** Study */
+            study: string;
+        };
+        /**
+         * PositionOut
+         * @description One position of a model's pointer, with the aliases that name it.
+         * @example {
+         *       "aliases": [
+         *         "production"
+         *       ],
+         *       "approver": "gate",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "candidate": "st-7f3a-c12",
+         *       "family": "st-7f3a-f1",
+         *       "model": "tiny-arithmetic",
+         *       "note": "",
+         *       "seq": 3,
+         *       "study": "st-7f3a"
+         *     }
+         */
+        PositionOut: {
+            /** Aliases */
+            aliases: string[];
+            /** Approver */
+            approver: string;
+            /** At */
+            at: string;
+            /** Candidate */
+            candidate: string;
+            /** Family */
+            family: string | null;
+            /** Model */
+            model: string;
+            /**
+             * Note
+             * @description What the approver said.
+             */
+            note: string;
+            /**
+             * Rolled Back To
+             * @description The earlier position whose candidate has the pointer again; null for a promotion.
+             */
+            rolled_back_to: number | null;
+            /** Seq */
+            seq: number;
+            /** @description The newest; null: it is not signed. */
+            signature: components["schemas"]["SignatureOut"] | null;
+            /** Study */
+            study: string;
         };
         /**
          * Problem
@@ -4488,7 +4890,7 @@ export interface components {
          * @description Why a study, trial or attempt ended, or a decision went as it did. A closed list.
          * @enum {string}
          */
-        Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "imported" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "declined_by_operator" | "study_ended";
+        Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "imported" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "lineage_incomplete" | "declined_by_operator" | "study_ended";
         /**
          * Report
          * @description What happened since the last report; an empty one only says that the worker lives.
@@ -4527,6 +4929,30 @@ export interface components {
              * @description A host that is known to be gone: its attempts are tried again elsewhere.
              */
             host_gone?: string | null;
+        };
+        /**
+         * RollBackWanted
+         * @description An earlier promotion that is to be the incumbent again.
+         * @example {
+         *       "expected": 3,
+         *       "note": "3 answers too long",
+         *       "to": 2
+         *     }
+         */
+        RollBackWanted: {
+            /**
+             * Expected
+             * @description The position at which the pointer was seen; elsewhere by now: 409.
+             */
+            expected: number;
+            /**
+             * Note
+             * @description Why, for those who look later.
+             * @default
+             */
+            note: string;
+            /** To */
+            to: number;
         };
         /**
          * RolloutAnswer
@@ -4704,6 +5130,35 @@ export interface components {
         SignIn: {
             /** Token */
             token: string;
+        };
+        /**
+         * SignatureOut
+         * @description One signing of a promotion's evidence.
+         * @example {
+         *       "actor": "cli:ann",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "key": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "number": 1,
+         *       "tree": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *     }
+         */
+        SignatureOut: {
+            /** Actor */
+            actor: string;
+            /** At */
+            at: string;
+            /**
+             * Key
+             * @description sha256 of the public key's PEM.
+             */
+            key: string;
+            /** Number */
+            number: number;
+            /**
+             * Tree
+             * @description Of the evidence in the artifact store.
+             */
+            tree: string;
         };
         /**
          * SlotRow
@@ -7884,14 +8339,9 @@ export interface operations {
             };
         };
     };
-    list_incumbents_api_v1_models__model__incumbents_get: {
+    show_model_api_v1_models__model__get: {
         parameters: {
-            query?: {
-                /** @description `next_cursor` of the page before */
-                cursor?: string | null;
-                /** @description Items of a page, at most */
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path: {
                 /** @description A name under promotion.model of a study */
@@ -7907,7 +8357,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_IncumbentOut_"];
+                    "application/json": components["schemas"]["ModelDetail"];
                 };
             };
             /** @description The request cannot be read */
@@ -7948,6 +8398,630 @@ export interface operations {
             };
             /** @description Too slow */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_alias_api_v1_models__model__aliases_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AliasWanted"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AliasOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_incumbents_api_v1_models__model__incumbents_get: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before */
+                cursor?: string | null;
+                /** @description Items of a page, at most */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PositionOut_"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_incumbent_api_v1_models__model__incumbents__number__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+                /** @description Its place in the pointer's history */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PositionDetail"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_evidence_api_v1_models__model__incumbents__number__evidence_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+                /** @description Its place in the pointer's history */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvidenceOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    roll_back_model_api_v1_models__model__rollback_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RollBackWanted"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PositionOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8947,7 +10021,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["Nothing"] | null;
+                "application/json": components["schemas"]["ApprovalWanted"] | null;
             };
         };
         responses: {
