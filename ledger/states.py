@@ -59,6 +59,13 @@ class FamilyState(StrEnum):
     DECLINED = "declined"
 
 
+class ConversionState(StrEnum):
+    OPEN = "open"
+    SERVABLE = "servable"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
 class FaultClass(StrEnum):
     """Whose doing an ending was. Retry policy reads this and never a message."""
 
@@ -70,7 +77,9 @@ class FaultClass(StrEnum):
     OPERATOR = "operator"
 
 
-S = TypeVar("S", StudyState, TrialState, AttemptState, CandidateState, FamilyState)
+S = TypeVar(
+    "S", StudyState, TrialState, AttemptState, CandidateState, FamilyState, ConversionState
+)
 
 # States only go forward: a retry is a new attempt and a replay a new trial, never a step back.
 # One table per kind, because equal values of two StrEnums are equal dictionary keys.
@@ -135,6 +144,12 @@ FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
 STUDY_TERMINAL: Final = frozenset(
     {StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED, StudyState.IMPORTED}
 )
+CONVERSION_TRANSITIONS: Final[Mapping[ConversionState, frozenset[ConversionState]]] = {
+    ConversionState.OPEN: frozenset(
+        {ConversionState.SERVABLE, ConversionState.REFUSED, ConversionState.FAILED}
+    ),
+}
+
 TRIAL_TERMINAL: Final = frozenset(
     {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED}
 )
@@ -236,6 +251,10 @@ class Reason(StrEnum):
     INCUMBENT_MOVED = "incumbent_moved"
     DECLINED_BY_OPERATOR = "declined_by_operator"
     STUDY_ENDED = "study_ended"
+    # how a conversion was judged
+    NOT_INFERIOR = "not_inferior"
+    INFERIOR = "inferior"
+    NO_ITEMS = "no_items"
 
 
 _CANDIDATE = FaultClass.CANDIDATE

@@ -14,11 +14,19 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from ledger.conversion_tables import ConversionRow, MeasurementRow
 from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index
 from ledger.table_base import DIGEST, ID, NAME, NAMING, SEQUENCE, Base
 
-__all__ = ["NAMING", "Base", "CursorRow", "NotificationRow"]
+__all__ = [
+    "NAMING",
+    "Base",
+    "ConversionRow",
+    "CursorRow",
+    "MeasurementRow",
+    "NotificationRow",
+]
 
 
 class LedgerRow(Base):

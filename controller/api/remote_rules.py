@@ -99,6 +99,7 @@ def _host_paths(spec: StudySpec) -> Iterator[Problem]:
     for field, value in (
         ("program.python", spec.program.python),
         ("evaluator.python", spec.evaluator.python),
+        *((f"convert[{i}].python", wanted.python) for i, wanted in enumerate(spec.convert)),
     ):
         if value is not None and "/" in value:
             yield Problem(field, NO_PATH, "leave it out", shown(value))

@@ -33,6 +33,8 @@ def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     program, evaluator = spec.program, spec.evaluator
     yield from _interpreter("program.python", program.python, base)
     yield from _interpreter("evaluator.python", evaluator.python, base)
+    for index, conversion in enumerate(spec.convert):
+        yield from _interpreter(f"convert[{index}].python", conversion.python, base)
     yield from _directory("program.base", program.base, base)
     yield from _directory("program.source", program.source, base)
     if program.brief is not None:

@@ -3,6 +3,8 @@
 from controller.decisions.promotion import PromotionFacts, decide_promotion
 from controller.steps import evidence
 from controller.steps.context import StepContext
+from controller.steps.convert_opening import open_all, reopen
+from controller.steps.gate_input import winner_of
 from evaluator.bundle import verify_bundle
 from ledger import entries as e
 from ledger.errors import ArtifactCorrupt, BundleChanged, Conflict, NotFound
@@ -17,6 +19,9 @@ def settle_passed(ctx: StepContext, family: Family, *, approver: str, approved: 
     decision = decide_promotion(facts)
     if decision.allowed:
         _promote(ctx, family, artifact, approver)
+        if ctx.view.spec.convert:
+            _convert(ctx, family, approver)
+            return
     elif decision.awaits_approval:
         _move(ctx, family, FamilyState.AWAITING_APPROVAL, Reason.PASSED)
     else:
@@ -25,11 +30,6 @@ def settle_passed(ctx: StepContext, family: Family, *, approver: str, approved: 
     detail = "promoted" if decision.allowed else "a promotion awaits approval (`arl promote`)"
     if ctx.view.study.state is StudyState.REPLAYING:
         ctx.move(StudyState.COMPLETED, detail=detail)
-
-
-def winner_of(family: Family) -> str:
-    """Candidate id of the family's best, as the gate named it."""
-    return str(family.evidence.get("best") or "")
 
 
 def _winner_artifact(ctx: StepContext, family: Family) -> str:
@@ -95,6 +95,13 @@ def _promote(ctx: StepContext, family: Family, artifact: str, approver: str) -> 
             evidence=family.evidence,
         )
     )
+
+
+def _convert(ctx: StepContext, family: Family, approver: str) -> None:
+    """Open the study's conversions; it is completed once the last of them is judged."""
+    open_all(ctx, family, approver)
+    if ctx.view.study.state is StudyState.COMPLETED:  # it was approved afterwards
+        reopen(ctx, f"approved by {approver}; the model is converted")
 
 
 def refuse(ctx: StepContext, family: Family, reason: Reason, detail: str) -> None:
