@@ -77,6 +77,11 @@ def torchao_config(method: str, group_size: int) -> dict[str, Any]:
     }
 
 
+def needed(converted: Mapping[str, Any]) -> str | None:
+    """The package that reads a conversion's format; None for ordinary weights."""
+    return NEEDED.get(str(converted.get("method")))
+
+
 def checked(config: Mapping[str, Any], converted: Mapping[str, Any]) -> dict[str, Any]:
     """The config as it may be given to the library.
 
@@ -85,10 +90,10 @@ def checked(config: Mapping[str, Any], converted: Mapping[str, Any]) -> dict[str
             reads it.
     """
     method, found = str(converted.get("method")), config.get(KEY)
-    needed = NEEDED.get(method)
-    if needed is not None and importlib.util.find_spec(needed) is None:
+    package = needed(converted)
+    if package is not None and importlib.util.find_spec(package) is None:
         raise ValueError(
-            f"a model converted with {method} is read with {needed}, which this Python lacks;"
+            f"a model converted with {method} is read with {package}, which this Python lacks;"
             " name one that has it in convert's python"
         )
     if method in PLAIN:
