@@ -48,6 +48,12 @@ def place_problems(spec: StudySpec, field: str) -> Iterator[Problem]:
             " that loads it",
             "write evaluator.mode: weights, or remove this section",
         )
+    if spec.target.name == "outside":
+        yield Problem(
+            field,
+            "target outside runs nothing but training programs",
+            "remove this section, or let another target run the trials",
+        )
 
 
 def conversion_problems(spec: StudySpec, wanted: ConvertSpec, field: str) -> Iterator[Problem]:
@@ -182,5 +188,8 @@ def parse_conversion(spec: StudySpec, given: object) -> ConvertSpec:
 
 
 CONVERT_RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
-    (("convert", "promotion", "evaluator", "objective", "program", "space"), _conversions),
+    (
+        ("convert", "promotion", "evaluator", "objective", "program", "space", "target"),
+        _conversions,
+    ),
 )

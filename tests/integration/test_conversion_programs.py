@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from tests.integration.test_exact_match import write_automaton
 TORCHAO = Path(os.environ.get("ARL_TORCHAO") or sft_runs.ROOT / ".torchao") / "bin" / "python"
 COMPRESSOR = (
     Path(os.environ.get("ARL_LLMCOMPRESSOR") or sft_runs.ROOT / ".llmcompressor") / "bin/python"
+)
+needs_torchao = pytest.mark.skipif(
+    not TORCHAO.exists(), reason="no torchao: scripts/convert_cpu.sh torchao"
 )
 needs_compressor = pytest.mark.skipif(
     not COMPRESSOR.exists(), reason="no llm-compressor: scripts/convert_cpu.sh llmcompressor"
@@ -80,6 +84,7 @@ def measure(
     return found
 
 
+@needs_torchao
 def test_a_model_in_8_bits_is_half_as_large_answers_the_same_and_is_read_only_when_announced(
     says_12: Path, tmp_path: Path
 ) -> None:
@@ -125,8 +130,6 @@ def test_a_model_in_8_bits_is_half_as_large_answers_the_same_and_is_read_only_wh
 def test_what_cannot_be_converted_says_what_is_missing(
     says_12: Path, tmp_path: Path, settings: dict[str, object], said: str
 ) -> None:
-    import sys
-
     _, log = convert(
         tmp_path / "run",
         says_12 / "model",
@@ -140,6 +143,7 @@ def test_what_cannot_be_converted_says_what_is_missing(
     assert len(log.splitlines()) == 1
 
 
+@needs_torchao
 def test_what_is_no_model_and_what_is_quantised_already_are_refused(
     says_12: Path, tmp_path: Path
 ) -> None:
@@ -169,7 +173,7 @@ def test_what_is_no_model_and_what_is_quantised_already_are_refused(
 @pytest.mark.parametrize(
     ("how", "python"),
     [
-        ({"method": "int4", "group_size": 32}, TORCHAO),
+        pytest.param({"method": "int4", "group_size": 32}, TORCHAO, marks=needs_torchao),
         pytest.param({"method": "gptq", "group_size": 32}, COMPRESSOR, marks=needs_compressor),
         pytest.param({"method": "awq", "group_size": 32}, COMPRESSOR, marks=needs_compressor),
     ],
