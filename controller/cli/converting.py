@@ -57,12 +57,16 @@ def convert(
         "python": None if python is None else str(python.absolute()),
     }
     wanted: dict[str, Json] = {k: v for k, v in given.items() if v is not None}
-    if server_named():
-        from controller.cli.server_asking import convert_for
+    if not server_named():
+        return print_answer(_asked_here(candidate, wanted, wait=wait), as_json=as_json)
+    from controller.cli.server_asking import convert_for
 
-        if python is not None:
-            raise InvalidInput("convert: --python: a server opens no path that a client names")
-        return print_answer(convert_for(candidate, wanted, wait=wait), as_json=as_json)
+    if python is not None:
+        raise InvalidInput("convert: --python: a server opens no path that a client names")
+    return print_answer(convert_for(candidate, wanted, wait=wait), as_json=as_json)
+
+
+def _asked_here(candidate: str, wanted: dict[str, Json], *, wait: bool) -> dict[str, Json]:
     with service_opened() as service:
         with service.ledger.read() as session:
             found = find_candidate(session, candidate)
@@ -70,4 +74,4 @@ def convert(
         parse_conversion(spec, wanted)  # what is wrong is said before anything is asked
         arguments: dict[str, Json] = {"candidate_id": found.id, "convert": wanted}
         answer = ask(service, found.study_id, CommandVerb.CONVERT, arguments, wait=wait)
-    return print_answer(answer.document(), as_json=as_json)
+    return answer.document()

@@ -31,10 +31,8 @@ def check_files(spec: StudySpec, base: Path) -> None:
 def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     """One problem for each file or directory that is not there, or of the wrong kind."""
     program, evaluator = spec.program, spec.evaluator
-    yield from _interpreter("program.python", program.python, base)
-    yield from _interpreter("evaluator.python", evaluator.python, base)
-    for index, conversion in enumerate(spec.convert):
-        yield from _interpreter(f"convert[{index}].python", conversion.python, base)
+    for field, value in interpreters(spec):
+        yield from _interpreter(field, value, base)
     yield from _directory("program.base", program.base, base)
     yield from _directory("program.source", program.source, base)
     if program.brief is not None:
@@ -54,6 +52,14 @@ def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     if evaluator.program is not None:
         yield from _built_in(evaluator.program)
     yield from _named_by_options(spec)
+
+
+def interpreters(spec: StudySpec) -> Iterator[tuple[str, str | None]]:
+    """Every place of a study that names an interpreter, with what it says."""
+    yield "program.python", spec.program.python
+    yield "evaluator.python", spec.evaluator.python
+    for index, conversion in enumerate(spec.convert):
+        yield f"convert[{index}].python", conversion.python
 
 
 def _named_by_options(spec: StudySpec) -> Iterator[Problem]:
