@@ -31,8 +31,7 @@ def check_files(spec: StudySpec, base: Path) -> None:
 def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     """One problem for each file or directory that is not there, or of the wrong kind."""
     program, evaluator = spec.program, spec.evaluator
-    for field, value in interpreters(spec):
-        yield from _interpreter(field, value, base)
+    yield from _missing_interpreters(spec, base)
     yield from _directory("program.base", program.base, base)
     yield from _directory("program.source", program.source, base)
     if program.brief is not None:
@@ -90,6 +89,11 @@ def _anything(field: str, found: Path, value: str) -> Iterator[Problem]:
 def _file(field: str, found: Path, parent: Path) -> Iterator[Problem]:
     if _exists(parent) and (not _exists(found) or not found.is_file()):
         yield _missing(field, found, found.name, "file")
+
+
+def _missing_interpreters(spec: StudySpec, base: Path) -> Iterator[Problem]:
+    for field, value in interpreters(spec):
+        yield from _interpreter(field, value, base)
 
 
 def _interpreter(field: str, value: str | None, base: Path) -> Iterator[Problem]:
