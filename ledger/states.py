@@ -126,9 +126,7 @@ ATTEMPT_TRANSITIONS: Final[Mapping[AttemptState, frozenset[AttemptState]]] = {
 }
 
 CANDIDATE_TRANSITIONS: Final[Mapping[CandidateState, frozenset[CandidateState]]] = {
-    CandidateState.PENDING: frozenset(
-        {CandidateState.KEPT, CandidateState.DISCARDED, CandidateState.FAILED}
-    ),
+    CandidateState.PENDING: frozenset(CandidateState) - {CandidateState.PENDING},
 }
 
 FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
@@ -145,9 +143,7 @@ STUDY_TERMINAL: Final = frozenset(
     {StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED, StudyState.IMPORTED}
 )
 CONVERSION_TRANSITIONS: Final[Mapping[ConversionState, frozenset[ConversionState]]] = {
-    ConversionState.OPEN: frozenset(
-        {ConversionState.SERVABLE, ConversionState.REFUSED, ConversionState.FAILED}
-    ),
+    ConversionState.OPEN: frozenset(ConversionState) - {ConversionState.OPEN},
 }
 
 TRIAL_TERMINAL: Final = frozenset(
