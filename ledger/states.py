@@ -139,13 +139,13 @@ FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
     FamilyState.AWAITING_APPROVAL: frozenset({FamilyState.PROMOTED, FamilyState.DECLINED}),
 }
 
-STUDY_TERMINAL: Final = frozenset(
-    {StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED, StudyState.IMPORTED}
-)
 CONVERSION_TRANSITIONS: Final[Mapping[ConversionState, frozenset[ConversionState]]] = {
     ConversionState.OPEN: frozenset(ConversionState) - {ConversionState.OPEN},
 }
 
+STUDY_TERMINAL: Final = frozenset(
+    {StudyState.COMPLETED, StudyState.FAILED, StudyState.CANCELLED, StudyState.IMPORTED}
+)
 TRIAL_TERMINAL: Final = frozenset(
     {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED}
 )
