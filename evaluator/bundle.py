@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from evaluator.program_files import program_files
+from evaluator.program_files import measuring_files, program_files
 from evaluator.protocol import DEFAULT_ARGV, PROGRAM_FILE, SPLIT_FILE, Mode
 from evaluator.scores import MetricRange
 from evaluator.splits import Item, check_disjoint, halves, joined, read_items
@@ -133,6 +133,11 @@ def verify_bundle(store: ArtifactStore, digest: str) -> Bundle:
             f" longer matches ({error}); scores under it cannot be trusted"
         ) from error
     return bundle
+
+
+def store_measuring(store: ArtifactStore) -> str:
+    """Tree digest of the program that measures a converted model, as this installation has it."""
+    return _store_contents(store, measuring_files())
 
 
 # --- code --------------------------------------------------------------------------------------

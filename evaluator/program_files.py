@@ -9,16 +9,21 @@ from ledger.errors import UnknownName
 BY_ENDPOINT: Final = "by_endpoint.py"
 """Asks a bundle's program what to ask a served model, and has it score the answers; of ARL, and
 never part of a bundle."""
-_NO_PROGRAMS: Final = frozenset({"__init__.py", "answers.py", "scoring.py", BY_ENDPOINT})
+_NO_PROGRAMS: Final = frozenset(
+    {"__init__.py", "answers.py", "quantised.py", "scoring.py", "speed.py", BY_ENDPOINT}
+)
 _ALONE: Final = "exact_match"
 """One file that needs no other of ours, to be copied and changed."""
+_FORMATS: Final = "quantised.py"
+"""Beside it, what it takes to read a converted model."""
+_MEASURING: Final = "speed"
 # A program is mounted alone: it brings the modules of ours that it may import.
 _CARRIED: Final = (
     ("inner_trials", "__init__.py"),
     ("inner_trials", "contract.py"),
     ("inner_trials", "reporting.py"),
 )
-_SHARED: Final = ("__init__.py", "exact_match.py", "pair_accuracy.py", "scoring.py")
+_SHARED: Final = ("__init__.py", "exact_match.py", "pair_accuracy.py", _FORMATS, "scoring.py")
 _LAUNCHER: Final = """\
 \"\"\"Runs a built-in evaluator program; isolated mode leaves its directory out of the path.\"\"\"
 
@@ -62,8 +67,20 @@ def program_files(name: str) -> dict[str, bytes]:
     for package, file in _CARRIED:
         contents[f"{package}/{file}"] = (files(package) / file).read_bytes()
     if name == _ALONE:
-        return {PROGRAM_FILE: source.read_bytes(), **contents}
+        beside = {_FORMATS: (programs / _FORMATS).read_bytes()}
+        return {PROGRAM_FILE: source.read_bytes(), **beside, **contents}
+    return contents | _launched(name)
+
+
+def measuring_files() -> dict[str, bytes]:
+    """The program that measures a converted model beside the unconverted one."""
+    return _launched(_MEASURING)
+
+
+def _launched(name: str) -> dict[str, bytes]:
+    programs = files("evaluator.programs")
+    contents: dict[str, bytes] = {}
     contents["evaluator/__init__.py"] = (files("evaluator") / "__init__.py").read_bytes()
-    for file in {*_SHARED, source.name}:
+    for file in {*_SHARED, f"{name}.py"}:
         contents[f"evaluator/programs/{file}"] = (programs / file).read_bytes()
     return {PROGRAM_FILE: _LAUNCHER.format(name=name).encode(), **contents}

@@ -56,8 +56,12 @@ def check_adapter(settings: AdapterSettings, base: Path) -> None:
             " arl[qlora] there, or name one that has it in program.python"
         )
     start = _find_start()
-    if start is None:
-        return
+    if start is not None:
+        check_fit(start, base)
+
+
+def check_fit(start: Path, base: Path) -> None:
+    """Raises ModelError: the directory is no LoRA adapter, or belongs to another base."""
     for name in (CONFIG_FILE, WEIGHTS_FILE):
         if not (start / name).is_file():
             raise ModelError(f"adapter/{name}: no such file; this is not a LoRA adapter")
@@ -110,11 +114,12 @@ def load_base(settings: AdapterSettings, base: Path, **options: Any) -> Any:
 def _load(settings: AdapterSettings, base: Path, **options: Any) -> Any:
     start = _find_start()
     if settings.parameterization != "qlora":
-        return _with_start(models.load_model(base, **options), start)
+        model = models.load_model(base, **options)
+        return model if start is None else with_adapter(model, start)
     if start is None:
         return models.load_model(base, quantization=quantization_config(), **options)
     with tempfile.TemporaryDirectory() as folder:  # only files can be loaded in 4 bits
-        whole = _with_start(models.load_model(base), start)
+        whole = with_adapter(models.load_model(base), start)
         whole.save_pretrained(folder)
         return models.load_model(Path(folder), quantization=quantization_config(), **options)
 
@@ -137,9 +142,8 @@ def _targets(settings: AdapterSettings) -> list[str]:
     return [name.strip() for name in settings.lora_target.split(",")]
 
 
-def _with_start(model: Any, start: Path | None) -> Any:
-    if start is None:
-        return model
+def with_adapter(model: Any, start: Path) -> Any:
+    """The model with an adapter merged into its weights."""
     from peft import PeftConfig, PeftModel
 
     config = PeftConfig.from_pretrained(start)

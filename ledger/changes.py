@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlalchemy import bindparam, select
 
+from ledger.conversion_tables import ConversionRow
 from ledger.database import WriteSession
 from ledger.errors import IllegalTransition
 from ledger.statements import Row, Statement
@@ -37,7 +38,15 @@ def _state_of(table: str) -> Statement:
 
 
 _STATES: Final[Mapping[str, Statement]] = {
-    name: _state_of(name) for name in ("studies", "trials", "attempts", "families", "commands")
+    name: _state_of(name)
+    for name in (
+        "studies",
+        "trials",
+        "attempts",
+        "families",
+        "commands",
+        ConversionRow.__tablename__,
+    )
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeAlias
 
+from ledger.conversion_entries import ConversionEntry
 from ledger.import_entries import ImportEntry
 from ledger.records import (
     ArtifactRole,
@@ -437,6 +438,7 @@ Entry: TypeAlias = (
     | FamilyMoved
     | CandidatePromoted
     | ImportEntry
+    | ConversionEntry
     | ServiceEntry
 )
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from sqlalchemy import select
 
+from ledger.conversion_reads import list_conversions
 from ledger.database import ReadSession
 from ledger.reads import get_candidate, get_study, load_artifacts, load_evaluations
 from ledger.records import Candidate, Json, Study, Trial
@@ -22,6 +23,7 @@ class NodeKind(StrEnum):
     EVALUATION = "evaluation"
     FAMILY = "family"
     PROMOTION = "promotion"
+    CONVERSION = "conversion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,8 @@ class LineageNode:
 
 def lineage(session: ReadSession, candidate_id: str) -> list[LineageNode]:
     """The study and its inputs, the candidate's ancestors from the oldest, the candidate, its
-    trials (replays too) with their artifacts and scores, its families, its promotions.
+    trials (replays too) with their artifacts and scores, its families, its promotions, and what
+    was made of its promoted model.
 
     Raises:
         NotFound: there is no such candidate.
@@ -50,6 +53,7 @@ def lineage(session: ReadSession, candidate_id: str) -> list[LineageNode]:
     families = {trial.family_id for trial in trials if trial.family_id}
     nodes += _family_nodes(session, study.id, candidate_id, families)
     nodes += _promotion_nodes(session, candidate_id)
+    nodes += _conversion_nodes(session, candidate_id, {node.id for node in nodes})
     return nodes
 
 
@@ -180,4 +184,24 @@ def _promotion_nodes(session: ReadSession, candidate_id: str) -> Iterator[Lineag
             id=f"{pointer.model}:{pointer.seq}",
             came_from=(pointer.family_id or candidate_id,),
             facts={"model": pointer.model, "seq": pointer.seq, "approver": pointer.approver},
+        )
+
+
+def _conversion_nodes(
+    session: ReadSession, candidate_id: str, known: set[str]
+) -> Iterator[LineageNode]:
+    for made in list_conversions(session, candidate_id=candidate_id):
+        artifacts = [f"{t}:{d}" for t, d in zip(made.sources, made.digests, strict=True)]
+        yield LineageNode(
+            kind=NodeKind.CONVERSION,
+            id=made.id,
+            came_from=tuple(node for node in artifacts if node in known) or (candidate_id,),
+            facts={
+                "model": made.model,
+                "method": made.method,
+                "settings": dict(made.settings),
+                "state": str(made.state),
+                "reason": None if made.reason is None else str(made.reason),
+                "artifact": made.artifact_digest,
+            },
         )

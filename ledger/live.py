@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Select, func, select
 
+from ledger.conversion_reads import Converting, load_converting
 from ledger.curves import Curve, Grow, load_curves
 from ledger.database import ReadSession
 from ledger.digests import sha256_hex
@@ -74,9 +75,10 @@ class LiveState:
     trials: Sequence[Trial]
     """Not ended yet, by number."""
     baselines: Sequence[Trial]
-    """Every baseline trial in whatever state, by number."""
+    """In whatever state, by number."""
     replays: Sequence[Trial]
-    """Every replay (and conversion) trial in whatever state, by number."""
+    """The same."""
+    converting: Converting
     candidates: Mapping[str, Candidate]
     """Of every trial in `trials`, `baselines` and `replays`, and every kept one; by id."""
     attempts: Sequence[Attempt]
@@ -86,9 +88,9 @@ class LiveState:
     attempt_counts: Mapping[AttemptKey, int]
     """How many attempts there were, ended ones included; also the next one's index."""
     evaluations: Mapping[str, Sequence[Evaluation]]
-    """Of every trial in `trials`, `baselines` and `replays`; by trial id."""
+    """Of every trial in `trials` and every one that is no search trial; by trial id."""
     artifacts: Mapping[str, Sequence[Artifact]]
-    """Of every trial in `trials`, `baselines` and `replays`; by trial id."""
+    """Of every trial in `trials` and every one that is no search trial; by trial id."""
     finished: Sequence[FinishedTrial]
     """Search trials that ended, in the order of finishing."""
     proposed: frozenset[str]
@@ -120,12 +122,10 @@ def load_live(
     with_scores: bool = False,
     with_times: bool = False,
 ) -> LiveState:
-    """Everything a worker needs to go on with a study. Raises NotFound.
-
-    With `curve_metric`, also the reported values of that metric of every trial, of each what
-    `grow` keeps when a value comes; with `with_scores`, every metric of every finished trial;
-    with `with_times`, what its attempts took.
-    """
+    """Everything a worker needs to go on with a study. Raises NotFound. With `curve_metric`, also
+    the reported values of that metric of every trial, of each what `grow` keeps when a value
+    comes; with `with_scores`, every metric of every finished trial; with `with_times`, what its
+    attempts took."""
     run = session.connection.execute
     study = _study(session, study_id)
     trials = [trial_from(r) for r in run(_tracked_trials(study_id))]
@@ -142,7 +142,8 @@ def load_live(
         budgets=load_budgets(session, study_id),
         trials=[t for t in trials if t.id in live_ids],
         baselines=[t for t in trials if t.kind is TrialKind.BASELINE],
-        replays=[t for t in trials if t.kind in (TrialKind.REPLAY, TrialKind.CONVERSION)],
+        replays=[t for t in trials if t.kind is TrialKind.REPLAY],
+        converting=load_converting(session, study_id, trials),
         candidates=_candidates(session, study_id, {t.candidate_id for t in trials}),
         attempts=live_attempts,
         past_attempts=[a for a in attempts if a.state in ATTEMPT_TERMINAL],

@@ -47,7 +47,13 @@ class Projection:
         self.budgets.write()
 
 
-_TABLES = {"study": "studies", "trial": "trials", "attempt": "attempts", "family": "families"}
+_TABLES = {
+    "study": "studies",
+    "trial": "trials",
+    "attempt": "attempts",
+    "family": "families",
+    "conversion": "conversions",
+}
 
 
 def printable(text: str) -> str:

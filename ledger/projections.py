@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from ledger.conversion_entries import ConversionEnded, ConversionMeasured, ConversionOpened
 from ledger.entries import (
     ArtifactRecorded,
     AttemptEnded,
@@ -40,6 +41,11 @@ from ledger.project_attempts import (
     project_launch,
     project_start,
     project_values,
+)
+from ledger.project_conversions import (
+    project_conversion_end,
+    project_measured,
+    project_opened,
 )
 from ledger.project_imports import project_imported_study, project_imported_trial
 from ledger.project_model_calls import project_called, project_reserved, project_settled
@@ -88,6 +94,9 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     HoldoutUsed: project_holdout_use,
     FamilyMoved: project_family_move,
     CandidatePromoted: _nothing,
+    ConversionOpened: project_opened,
+    ConversionMeasured: project_measured,
+    ConversionEnded: project_conversion_end,
     CandidateProposed: project_proposed,
     TrialEvaluated: project_evaluation,
     TrialDecided: project_decision,

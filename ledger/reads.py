@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from ledger.chain import GENESIS
+from ledger.conversion_reads import list_conversions
 from ledger.curves import parse_values, read_values
 from ledger.database import ReadSession
 from ledger.errors import NotFound
@@ -81,12 +82,10 @@ __all__ = [
     "TrialPage",
     "best_trial",
     "claimable_studies",
+    "comparable_trials",
     "confirmation_runs",
     "ended_study_ids",
     "find_artifact",
-    "latest_value",
-    "recent_durations",
-    "comparable_trials",
     "find_candidates",
     "find_study",
     "find_trial",
@@ -96,6 +95,8 @@ __all__ = [
     "get_trial",
     "holdout_uses",
     "latest_incumbent",
+    "latest_value",
+    "list_conversions",
     "list_entries",
     "list_families",
     "list_incumbents",
@@ -109,6 +110,7 @@ __all__ = [
     "parse_values",
     "pending_commands",
     "read_values",
+    "recent_durations",
     "workable_studies",
 ]
 

@@ -64,8 +64,6 @@ class PausedBy(StrEnum):
 
 
 class Resource(StrEnum):
-    """What a budget may limit."""
-
     TRIALS = "trials"
     WALL_S = "wall_s"
     GPU_S = "gpu_s"
@@ -86,6 +84,7 @@ class CommandVerb(StrEnum):
     PROMOTE = "promote"
     APPROVE = "approve"
     DECLINE = "decline"
+    CONVERT = "convert"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +161,7 @@ class Trial:
     """The splits this trial is evaluated on."""
     family_id: str | None
     stage: str | None
-    """For a replay: the gate's stage it belongs to."""
+    """Of a replay: its place in the gate; of a conversion: `convert:NUMBER:INDEX`."""
     value: float | None
     """The objective on the search split; None until evaluated or when it never was."""
     verdict: Verdict | None

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import ColumnElement, String, Table, collate, select
 
 from ledger.chain_check import Finding
+from ledger.conversion_reads import CONVERSIONS, MEASUREMENTS
 from ledger.database import ReadSession
 from ledger.rows import (
     ALIASES,
@@ -63,6 +64,8 @@ _COMPARED: Final = (
     STATES,
     FAMILIES,
     USES,
+    CONVERSIONS,
+    MEASUREMENTS,
     COMMANDS,
 )
 

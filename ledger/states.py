@@ -59,6 +59,13 @@ class FamilyState(StrEnum):
     DECLINED = "declined"
 
 
+class ConversionState(StrEnum):
+    OPEN = "open"
+    SERVABLE = "servable"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
 class FaultClass(StrEnum):
     """Whose doing an ending was. Retry policy reads this and never a message."""
 
@@ -70,7 +77,9 @@ class FaultClass(StrEnum):
     OPERATOR = "operator"
 
 
-S = TypeVar("S", StudyState, TrialState, AttemptState, CandidateState, FamilyState)
+S = TypeVar(
+    "S", StudyState, TrialState, AttemptState, CandidateState, FamilyState, ConversionState
+)
 
 # States only go forward: a retry is a new attempt and a replay a new trial, never a step back.
 # One table per kind, because equal values of two StrEnums are equal dictionary keys.
@@ -117,9 +126,7 @@ ATTEMPT_TRANSITIONS: Final[Mapping[AttemptState, frozenset[AttemptState]]] = {
 }
 
 CANDIDATE_TRANSITIONS: Final[Mapping[CandidateState, frozenset[CandidateState]]] = {
-    CandidateState.PENDING: frozenset(
-        {CandidateState.KEPT, CandidateState.DISCARDED, CandidateState.FAILED}
-    ),
+    CandidateState.PENDING: frozenset(CandidateState) - {CandidateState.PENDING},
 }
 
 FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
@@ -130,6 +137,10 @@ FAMILY_TRANSITIONS: Final[Mapping[FamilyState, frozenset[FamilyState]]] = {
         {FamilyState.AWAITING_APPROVAL, FamilyState.PROMOTED, FamilyState.DECLINED}
     ),
     FamilyState.AWAITING_APPROVAL: frozenset({FamilyState.PROMOTED, FamilyState.DECLINED}),
+}
+
+CONVERSION_TRANSITIONS: Final[Mapping[ConversionState, frozenset[ConversionState]]] = {
+    ConversionState.OPEN: frozenset(ConversionState) - {ConversionState.OPEN},
 }
 
 STUDY_TERMINAL: Final = frozenset(
@@ -237,6 +248,10 @@ class Reason(StrEnum):
     LINEAGE_INCOMPLETE = "lineage_incomplete"
     DECLINED_BY_OPERATOR = "declined_by_operator"
     STUDY_ENDED = "study_ended"
+    # how a conversion was judged
+    NOT_INFERIOR = "not_inferior"
+    INFERIOR = "inferior"
+    NO_ITEMS = "no_items"
 
 
 _CANDIDATE = FaultClass.CANDIDATE

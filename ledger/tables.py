@@ -14,6 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from ledger.conversion_tables import ConversionRow, MeasurementRow
 from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index
 from ledger.registry_tables import AliasRow, IncumbentRow, SignatureRow, SigningKeyRow
@@ -23,8 +24,10 @@ __all__ = [
     "NAMING",
     "AliasRow",
     "Base",
+    "ConversionRow",
     "CursorRow",
     "IncumbentRow",
+    "MeasurementRow",
     "NotificationRow",
     "SignatureRow",
     "SigningKeyRow",

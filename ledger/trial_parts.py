@@ -59,11 +59,13 @@ def pending_commands(session: ReadSession, study_id: str) -> list[Command]:
 
 
 def recent_durations(session: ReadSession, study_id: str, limit: int) -> list[float]:
-    """Seconds that the latest complete trials took, all their attempts together; oldest first."""
+    """Seconds that the latest complete trials took, all their attempts together; oldest first.
+    Conversions train nothing and are left out."""
     latest = (
         select(TRIALS.c.id, TRIALS.c.finish_seq)
         .where(
             TRIALS.c.study_id == study_id,
+            TRIALS.c.kind != TrialKind.CONVERSION,
             TRIALS.c.state == TrialState.COMPLETE,
             TRIALS.c.reason != Reason.DUPLICATE,
         )

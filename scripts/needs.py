@@ -23,7 +23,10 @@ def not_importable(*names: str) -> str:
 
 
 def missing_training() -> str:
-    return not_importable("torch", "trl", "peft")
+    if reason := not_importable("torch", "trl", "peft"):
+        return reason
+    how = "scripts/convert_cpu.sh torchao installs it (10 MB)"
+    return _missing_beside("ARL_TORCHAO", ".torchao", "torchao", how)
 
 
 def missing_ray() -> str:

@@ -75,6 +75,7 @@ def section_names(schema: dict[str, Any]) -> dict[str, str]:
         "evaluator.metrics.NAME": "MetricSpec",
         "promotion.guard.NAME": "GuardSpec",
         "notify[]": "NotifySpec",
+        "convert[]": "ConvertSpec",
     }
 
 

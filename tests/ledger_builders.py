@@ -1,11 +1,12 @@
 """Builders with defaults for ledger tests: a study, and the entries of its trials."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import select
 
 from ledger import writes
+from ledger.conversion_entries import ConversionMeasured, ConversionOpened
 from ledger.database import Ledger
 from ledger.digests import canonical_json, json_digest, sha256_hex, values_json
 from ledger.entries import (
@@ -385,6 +386,38 @@ class Driven:
             artifact_digest=MODEL,
             approver="gate",
             evidence={"gain": 0.5},
+        )
+
+    def converted(self, number: int, *, of_candidate: int, source: int) -> None:
+        """A conversion that was opened, and a trial of it that was converted and measured."""
+        self.record(self.conversion(of_candidate=of_candidate, source=source))
+        self.record(
+            self.proposed(number, kind=TrialKind.CONVERSION, of_candidate=of_candidate),
+            self.launching(number),
+            self.started(number),
+            self.exited(number),
+            self.saved(number),
+            self.launching(number, index=1),
+            replace(self.started(number, index=1), trial_starts=False),
+            self.exited(number, index=1),
+            ConversionMeasured(
+                attempt_id=self.train(number, 1),
+                trial_id=self.trial(number),
+                report={"unconverted": {"token_s": 2.0}, "converted": {"token_s": 1.0}},
+            ),
+        )
+
+    def conversion(self, *, of_candidate: int, source: int, number: int = 1) -> ConversionOpened:
+        return ConversionOpened(
+            conversion_id=f"{self.study_id}-v{number}",
+            number=number,
+            candidate_id=self.candidate(of_candidate),
+            model="demo-model",
+            method="int8",
+            settings={"method": "int8", "margin": 0.02},
+            sources=(self.trial(source),),
+            digests=(MODEL,),
+            actor="gate",
         )
 
 

@@ -10,6 +10,7 @@ from controller.api.uploads import Uploads
 from controller.places import settle_targets
 from controller.settings import Settings
 from controller.spec.errors import Problem, StudyRefused, path, shown
+from controller.spec.files import interpreters
 from controller.spec.paths import named_paths
 from controller.spec.study import StudySpec
 from ledger.errors import InvalidInput
@@ -96,10 +97,7 @@ def _promotion(spec: StudySpec, *, may_promote: bool) -> Iterator[Problem]:
 
 def _host_paths(spec: StudySpec) -> Iterator[Problem]:
     """What may only be said on the machine itself: its interpreters, files of its file system."""
-    for field, value in (
-        ("program.python", spec.program.python),
-        ("evaluator.python", spec.evaluator.python),
-    ):
+    for field, value in interpreters(spec):
         if value is not None and "/" in value:
             yield Problem(field, NO_PATH, "leave it out", shown(value))
     for part in parts(spec.proposer.name, spec.proposer.options):

@@ -142,7 +142,7 @@ def trial(
 
         wanted = trial_arguments(study, given, changed, parent)
         answered = ask_study(study, CommandVerb.ENQUEUE, wanted, wait=wait)
-        return _print(answered, as_json=as_json)
+        return print_answer(answered, as_json=as_json)
     with service_opened() as service:
         study_id = study_id_of(service, study)
         with service.ledger.read() as session:
@@ -156,7 +156,7 @@ def trial(
             with service.ledger.read() as session:
                 arguments["parent_id"] = find_candidate(session, parent).id
         answer = ask(service, study_id, CommandVerb.ENQUEUE, arguments, wait=wait)
-    return _print(answer.document(), as_json=as_json)
+    return print_answer(answer.document(), as_json=as_json)
 
 
 def _read_text(file: Path) -> str:
@@ -199,17 +199,17 @@ def _ask_study(
     if server_named():
         from controller.cli.server_asking import ask_study
 
-        return _print(ask_study(name, verb, arguments, wait=wait), as_json=as_json)
+        return print_answer(ask_study(name, verb, arguments, wait=wait), as_json=as_json)
     with service_opened() as service:
         answer = ask(service, study_id_of(service, name), verb, arguments, wait=wait)
-    return _print(answer.document(), as_json=as_json)
+    return print_answer(answer.document(), as_json=as_json)
 
 
 def _ask_for(name: str, verb: CommandVerb, *, wait: bool, as_json: bool, note: str = "") -> int:
     if server_named():
         from controller.cli.server_asking import ask_for
 
-        return _print(ask_for(name, verb, wait=wait, note=note), as_json=as_json)
+        return print_answer(ask_for(name, verb, wait=wait, note=note), as_json=as_json)
     with service_opened() as service:
         with service.ledger.read() as session:
             candidate = find_candidate(session, name)
@@ -217,10 +217,11 @@ def _ask_for(name: str, verb: CommandVerb, *, wait: bool, as_json: bool, note: s
         if note:
             arguments["note"] = note
         answer = ask(service, candidate.study_id, verb, arguments, wait=wait)
-    return _print(answer.document(), as_json=as_json)
+    return print_answer(answer.document(), as_json=as_json)
 
 
-def _print(answer: Mapping[str, Json], *, as_json: bool) -> int:
+def print_answer(answer: Mapping[str, Json], *, as_json: bool) -> int:
+    """How a request stands, for a person or as JSON."""
     if as_json:
         print_json(dict(answer))
         return OK

@@ -192,7 +192,7 @@ def _doing(trial: LiveTrial) -> str:
     if attempt is None:
         return "waiting"
     if attempt.kind is AttemptKind.EVALUATE:
-        return f"evaluate {attempt.split}"
+        return "measure" if attempt.split is None else f"evaluate {attempt.split}"
     return str(attempt.kind)
 
 

@@ -14,7 +14,7 @@ from ledger import reads, summaries
 from ledger.artifacts import ArtifactStore
 from ledger.database import ReadSession
 from ledger.errors import Conflict
-from ledger.records import ArtifactRole, Candidate, Evaluation, Json, Study
+from ledger.records import ArtifactRole, Candidate, Evaluation, Json, Study, TrialKind
 from ledger.states import StudyState, TrialState
 from targets import layout
 from targets.protocol import Program
@@ -53,6 +53,11 @@ def make_recipe(session: ReadSession, store: ArtifactStore, trial_id: str) -> Re
     if study.state is StudyState.IMPORTED:
         raise Conflict(f"study {study.id} was imported: the ledger has no program to repeat")
     spec = parse_study(study.spec)
+    if detail.trial.kind is TrialKind.CONVERSION:
+        raise Conflict(
+            f"trial {trial_id} converted a model and trained none: name the candidate "
+            f"({detail.candidate.id}), and convert what it gives"
+        )
     if not detail.evaluations:
         raise Conflict(
             f"trial {trial_id} has no score, so there is nothing to repeat: name one that has "
@@ -206,7 +211,8 @@ def _interval(
 
 def _runs(session: ReadSession, recipe: Recipe) -> list[list[Evaluation]]:
     """Scores of every run of the candidate, then of the baseline."""
-    own = [t.id for t in summaries.trials_of(session, recipe.detail.candidate.id)]
+    trials = summaries.trials_of(session, recipe.detail.candidate.id)
+    own = [t.id for t in trials if t.kind is not TrialKind.CONVERSION]
     base = summaries.baseline_trial_ids(session, recipe.study.id)
     scores = reads.load_evaluations(session, [*own, *base])
     both = [own, [] if set(base) <= set(own) else base]

@@ -58,6 +58,18 @@ def ask_for(candidate: str, verb: CommandVerb, *, wait: bool, note: str = "") ->
         return found
 
 
+def convert_for(candidate: str, wanted: Mapping[str, Json], *, wait: bool) -> Document:
+    """The same of a conversion."""
+    with Client() as client:
+        source = ServerSource(client)
+        if "/" in candidate:
+            candidate = str(source.trial(candidate)["candidate"])
+        found = _post(client, f"/candidates/{candidate}/convert", dict(wanted))
+        if wait and found["answer"] != "pending":
+            found |= _at_rest(source, str(found["study"]), CommandVerb.CONVERT)
+        return found
+
+
 def _address(client: Client, candidate: str, verb: CommandVerb) -> str:
     """Of its promotion that awaits approval, or else of the candidate."""
     study = client.candidate(candidate).study

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from controller.cli.network import print_network
 from controller.cli.output import console, table
+from controller.cli.show_conversion import print_conversion
 from controller.cli.show_study import listed, optional_number
 from controller.cli.text import clipped, duration, number, params, plain, size
 from ledger.records import Json
@@ -146,3 +147,5 @@ def print_candidate(candidate: Mapping[str, Json]) -> None:
         for trial in listed(candidate, "trials")
     ]
     console().print(table(">trial", "kind", "outcome", "reason", ">value", ">took", rows=rows))
+    for conversion in listed(candidate, "conversions"):
+        print_conversion(conversion)

@@ -99,7 +99,8 @@ class LedgerSource:
             if isinstance(found, CandidateName):
                 candidate = reads.get_candidate(session, found.id)
                 executions = summaries.trials_of(session, candidate.id)
-                return "candidate", candidate_document(candidate, executions)
+                made = reads.list_conversions(session, candidate_id=candidate.id)
+                return "candidate", candidate_document(candidate, executions, made)
             document = whole_document(session, found)
             latest: list[Json] = []
             if trials:

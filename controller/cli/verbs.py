@@ -70,6 +70,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb("replay", "asking", "put a candidate before the promotion gate"),
             _verb("promote", "asking", "approve a passed candidate, or put it before the gate"),
             _verb("decline", "asking", "refuse a promotion that awaits approval"),
+            _verb("convert", "converting", "merge or quantise a promoted model, and judge it"),
         ),
     ),
     (
@@ -90,7 +91,7 @@ VERBS: Final[dict[str, Verb]] = {verb.name: verb for _, verbs in GROUPS for verb
 
 ON_SERVER: Final = frozenset(
     "plan schema submit run resume studies show logs lineage notifications export pause stop "
-    "cancel extend trial replay promote decline models evidence verify token".split()
+    "cancel extend trial replay promote decline convert models evidence verify token".split()
 )
 """Verbs that work on a server, too."""
 SERVER_OPTIONS: Final = {"--server": "ARL_SERVER", "--token": "ARL_TOKEN"}

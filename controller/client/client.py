@@ -183,6 +183,13 @@ class Client(ModelCalls):
         """Put a candidate before the promotion gate of its completed study."""
         return self._ask(f"/candidates/{candidate}/replay", None, wait_s)
 
+    def convert(
+        self, candidate: str, *, wait_s: float = LONGEST_WAIT_S, **wanted: bool | int | float | str
+    ) -> Command:
+        """Make something of a promoted candidate's model: `quantize="int8"`, `merge=True`, and
+        the other keys of the study file's `convert`."""
+        return self._ask(f"/candidates/{candidate}/convert", wanted, wait_s)
+
     def promotions(self, **filters: Any) -> Iterator[PromotionOut]:
         return self._pages("/promotions", filters, PromotionOut)
 

@@ -118,6 +118,7 @@ def _time_limits(spec: StudySpec, trial_wall_s: float) -> list[tuple[int, Reason
     gate = 0
     if spec.promotion is not None:
         _, gate = gate_runs_bounds(PROFILES[spec.promotion.profile])
+        gate += _conversions(spec)
     limits: list[tuple[int, Reason]] = []
     if spec.budget.wall_time_s is not None:
         turns = math.floor(spec.budget.wall_time_s / trial_wall_s)
@@ -152,6 +153,8 @@ def _price(
         return unpriced
     start = [_Wave(baselines, 1 if profile is None else 3), _Wave(search, 1)]
     plans = [[*start, *gate] for gate in gates]
+    # Only a promotion is converted: measured, and evaluated on both halves.
+    plans[-1] += [_Wave(count, 3)] if (count := _conversions(spec)) else []
     runs = _range([float(sum(wave.runs for wave in plan)) for plan in plans])
     worst_s, worst_busy_s = _worst(spec, plans[-1])
     priced = replace(
@@ -169,6 +172,11 @@ def _price(
         hours=_scaled(turns, trial_wall_s / 3600),
         gpu_hours=_scaled(runs, gpu_s / 3600),
     )
+
+
+def _conversions(spec: StudySpec) -> int:
+    """Trials that the promoted model is converted in."""
+    return sum(conversion.seeds for conversion in spec.convert)
 
 
 def _baselines(spec: StudySpec, profile: GateProfile) -> int:

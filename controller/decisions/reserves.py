@@ -12,7 +12,8 @@ from ledger.records import BudgetLine, Resource
 def search_budgets(
     budgets: Mapping[Resource, BudgetLine], spec: StudySpec, durations: Sequence[float]
 ) -> dict[Resource, BudgetLine]:
-    """The budgets as the search may use them: the gate's most expensive course is set aside.
+    """The budgets as the search may use them: the gate's most expensive course is set aside, and
+    the conversions that follow it.
 
     A run of the gate is expected to take the median of `durations` (seconds of whole trials);
     before any is known nothing is set aside, since the search has not begun then either.
@@ -20,6 +21,7 @@ def search_budgets(
     if spec.promotion is None or not durations:
         return dict(budgets)
     _, runs = gate_runs_bounds(PROFILES[spec.promotion.profile])
+    runs += sum(conversion.seeds for conversion in spec.convert)
     one_s = median(durations)
     aside = {
         Resource.WALL_S: one_s * -(-runs // spec.parallel),

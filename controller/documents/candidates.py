@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 
+from controller.documents.conversions import conversion_document
 from controller.documents.times import iso
 from controller.documents.trials import trial_document
+from ledger.conversion_records import Conversion
 from ledger.lineage import LineageNode
 from ledger.records import Candidate, Family, Incumbent, Json, Trial
 
 
-def candidate_document(candidate: Candidate, trials: list[Trial]) -> dict[str, Json]:
+def candidate_document(
+    candidate: Candidate, trials: list[Trial], conversions: Iterable[Conversion]
+) -> dict[str, Json]:
     return {
         "candidate": candidate.id,
         "study": candidate.study_id,
@@ -21,6 +25,7 @@ def candidate_document(candidate: Candidate, trials: list[Trial]) -> dict[str, J
         "source": candidate.source_digest,
         "patch": candidate.patch,
         "trials": [trial_document(trial, candidate) for trial in trials],
+        "conversions": [conversion_document(conversion) for conversion in conversions],
     }
 
 

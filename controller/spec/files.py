@@ -31,8 +31,7 @@ def check_files(spec: StudySpec, base: Path) -> None:
 def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     """One problem for each file or directory that is not there, or of the wrong kind."""
     program, evaluator = spec.program, spec.evaluator
-    yield from _interpreter("program.python", program.python, base)
-    yield from _interpreter("evaluator.python", evaluator.python, base)
+    yield from _missing_interpreters(spec, base)
     yield from _directory("program.base", program.base, base)
     yield from _directory("program.source", program.source, base)
     if program.brief is not None:
@@ -52,6 +51,14 @@ def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     if evaluator.program is not None:
         yield from _built_in(evaluator.program)
     yield from _named_by_options(spec)
+
+
+def interpreters(spec: StudySpec) -> Iterator[tuple[str, str | None]]:
+    """Every place of a study that names an interpreter, with what it says."""
+    yield "program.python", spec.program.python
+    yield "evaluator.python", spec.evaluator.python
+    for index, conversion in enumerate(spec.convert):
+        yield f"convert[{index}].python", conversion.python
 
 
 def _named_by_options(spec: StudySpec) -> Iterator[Problem]:
@@ -82,6 +89,11 @@ def _anything(field: str, found: Path, value: str) -> Iterator[Problem]:
 def _file(field: str, found: Path, parent: Path) -> Iterator[Problem]:
     if _exists(parent) and (not _exists(found) or not found.is_file()):
         yield _missing(field, found, found.name, "file")
+
+
+def _missing_interpreters(spec: StudySpec, base: Path) -> Iterator[Problem]:
+    for field, value in interpreters(spec):
+        yield from _interpreter(field, value, base)
 
 
 def _interpreter(field: str, value: str | None, base: Path) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from controller.spec.convert_rules import CONVERT_RULES
 from controller.spec.errors import Problem, path, shown
 from controller.spec.notify import webhook_problems
 from controller.spec.program_rules import PROGRAM_RULES
@@ -36,7 +37,7 @@ def broken_rules(spec: StudySpec, readable: Collection[str]) -> Iterator[Problem
     circular = list(broken_conditions(spec)) if "space" in readable else []
     yield from circular
     readable = [section for section in readable if section != "space" or not circular]
-    for needed, rule in (*SPACE_RULES, *_RULES, *PROGRAM_RULES, *TARGET_RULES):
+    for needed, rule in (*SPACE_RULES, *_RULES, *PROGRAM_RULES, *TARGET_RULES, *CONVERT_RULES):
         if all(section in readable for section in needed):
             yield from rule(spec)
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from controller.spec.convert import ConvertSpec
 from controller.spec.notify import NotifySpec
 from controller.spec.plan_section import PlanSpec
 from controller.spec.pruning import PruningSpec
@@ -24,6 +25,7 @@ __all__ = [
     "BASELINES_NEEDED",
     "BudgetSpec",
     "CategoricalSpec",
+    "ConvertSpec",
     "EvaluatorSpec",
     "FloatSpec",
     "GuardSpec",
@@ -271,6 +273,8 @@ class StudySpec(Strict):
     """Without it the study searches and promotes nothing."""
     notify: tuple[NotifySpec, ...] = ()
     """Webhooks that are told of what happens; each a section."""
+    convert: tuple[ConvertSpec, ...] = ()
+    """What is made of the promoted model, each judged on the holdout before it may be served."""
 
     def baselines(self) -> int:
         """How many baseline trials the study starts with."""

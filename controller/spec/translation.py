@@ -39,6 +39,7 @@ _SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
     ("promotion",): s.PromotionSpec,
     ("promotion", "guard", "*"): s.GuardSpec,
     ("notify", "*"): s.NotifySpec,
+    ("convert", "*"): s.ConvertSpec,
 }
 
 _OWN_NAMES: Final = (
@@ -46,6 +47,7 @@ _OWN_NAMES: Final = (
     ["evaluator", "metrics"],
     ["promotion", "guard"],
     ["objectives"],
+    ["convert"],
     ["constraints"],
     ["notify"],
 )
@@ -53,7 +55,6 @@ _OWN_NAMES: Final = (
 
 LATER_KEYS: Final = frozenset(
     {
-        ("convert",),
         ("retention",),
     }
 )
@@ -62,10 +63,10 @@ LATER_KEYS: Final = frozenset(
 NOT_YET: Final = "it is not available in this version"
 
 
-def problems_of(error: ValidationError) -> Iterator[Problem]:
-    """Every problem pydantic found, in its order."""
+def problems_of(error: ValidationError, at: Location = ()) -> Iterator[Problem]:
+    """Every problem pydantic found, in its order; `at` is where in a study file it looked."""
     for details in error.errors(include_url=False):
-        yield from _translate(details)
+        yield from _translate({**details, "loc": (*at, *details["loc"])})
 
 
 def sections_of(error: ValidationError) -> set[str]:

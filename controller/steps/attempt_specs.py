@@ -9,10 +9,11 @@ import inner_trials
 from controller.spec.plan_section import plan_document, planned_settings
 from controller.spec.study import StudySpec, TargetSpec
 from controller.steps.context import StepContext
-from controller.steps.view import LiveAttempt, LiveTrial
+from controller.steps.view import LiveAttempt, LiveTrial, StudyView
 from inner_trials import contract
 from ledger.artifacts import ArtifactStore
-from ledger.records import AttemptKind, Json, Params
+from ledger.conversion_records import Conversion
+from ledger.records import AttemptKind, Json, Params, TrialKind
 from targets.protocol import AttemptSpec, Limits, Program
 
 CODE_INPUT: Final = "code"
@@ -34,16 +35,16 @@ def train_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> Atte
         program=program_of(ctx.view.spec),
         inputs=inputs,
         document=train_document(ctx.view.spec, trial.params, trial_id=trial.id, seed=trial.seed),
-        limits=_limits(ctx, attempt, trial),
+        limits=limits_of(ctx, attempt, trial),
         egress=ctx.view.spec.target.egress,
-        options=_target_options(ctx, attempt),
+        options=options_of(ctx, attempt),
     )
 
 
 def program_of(study: StudySpec) -> Program:
     """What a trial executes, the same for every candidate of the study."""
     spec, image = study.program, study.target.image
-    python = _python(spec.python, image)
+    python = python_of(spec.python, image)
     if spec.kind == "command":
         return Program(
             argv=spec.argv or (),
@@ -63,7 +64,7 @@ def program_of(study: StudySpec) -> Program:
 def evaluator_of(study: StudySpec, argv: tuple[str, ...]) -> Program:
     """What an evaluation executes, the same for every artifact of the study."""
     image = evaluator_image(study)
-    return Program(argv=argv, python=_python(study.evaluator.python, image), image=image)
+    return Program(argv=argv, python=python_of(study.evaluator.python, image), image=image)
 
 
 def evaluator_image(study: StudySpec) -> str | None:
@@ -74,7 +75,7 @@ def evaluator_image(study: StudySpec) -> str | None:
     return study.target.image if same else None
 
 
-def _python(chosen: str | None, image: str | None) -> str:
+def python_of(chosen: str | None, image: str | None) -> str:
     return chosen or (sys.executable if image is None else "python3")
 
 
@@ -93,7 +94,7 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
         image = study.target.image if ctx.evaluating is ctx.training else evaluator_image(study)
         answerer = Program(
             argv=spec.answer_argv or (),
-            python=_python(study.program.python, image),
+            python=python_of(study.program.python, image),
             image=image,
             working_input=SOURCE_INPUT,
         )
@@ -105,10 +106,10 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
         owner=ctx.owner,
         kind=AttemptKind.EVALUATE,
         program=replace(
-            evaluator_of(ctx.view.spec, bundle.argv),
+            reader_of(ctx, trial, evaluator_of(ctx.view.spec, bundle.argv)),
             environment={contract.SPLIT: str(attempt.split)},
         ),
-        options=_target_options(ctx, attempt),
+        options=options_of(ctx, attempt),
         inputs=inputs,
         document={
             "format": contract.FORMAT,
@@ -119,11 +120,37 @@ def evaluate_spec(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> A
             "split": str(attempt.split),
             "options": bundle.options,
             "answer_timeout_s": spec.answer_timeout_s,
+            **converted_document(ctx, trial),
         },
-        limits=_limits(ctx, attempt, trial),
+        limits=limits_of(ctx, attempt, trial),
         answerer=answerer,
         answerer_inputs=answerer_inputs,
     )
+
+
+def converted_document(ctx: StepContext, trial: LiveTrial) -> dict[str, Json]:
+    """What an evaluator is told of a converted model: how it was made, as nothing in its files
+    could say it; nothing of any other."""
+    if trial.kind is not TrialKind.CONVERSION:
+        return {}
+    settings = conversion_of(ctx.view, trial).settings
+    kept = ("method", "group_size")
+    return {"converted": {name: settings[name] for name in kept if name in settings}}
+
+
+def reader_of(ctx: StepContext, trial: LiveTrial, program: Program) -> Program:
+    """The evaluator's program as it reads this trial's model: a converted one where the libraries
+    of its format are."""
+    if trial.kind is not TrialKind.CONVERSION:
+        return program
+    chosen = conversion_of(ctx.view, trial).settings.get("python")
+    return program if chosen is None else replace(program, python=str(chosen))
+
+
+def conversion_of(view: StudyView, trial: LiveTrial) -> Conversion:
+    """The conversion that a trial is made for."""
+    number = int((trial.stage or "").split(":")[1])
+    return next(found for found in view.conversions.values() if found.number == number)
 
 
 def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
@@ -137,7 +164,7 @@ def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
         kind=AttemptKind.PREPARE,
         program=Program(
             argv=("{python}", "-P", "-m", "inner_trials.prepare"),
-            python=_python(None, evaluator_image(ctx.view.spec)),
+            python=python_of(None, evaluator_image(ctx.view.spec)),
             image=evaluator_image(ctx.view.spec),
             environment={"PYTHONPATH": "{code}"},
         ),
@@ -150,9 +177,9 @@ def prepare_spec(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
             "seed": ctx.view.study.seed,
             "options": {"program": ctx.view.spec.program.kind, **_pins(ctx.view.spec)},
         },
-        limits=_limits(ctx, attempt, None),
+        limits=limits_of(ctx, attempt, None),
         egress=ctx.view.spec.target.egress,
-        options=_target_options(ctx, attempt),
+        options=options_of(ctx, attempt),
     )
 
 
@@ -189,7 +216,7 @@ def train_document(
     }
 
 
-def _limits(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None) -> Limits:
+def limits_of(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None) -> Limits:
     resources = ctx.view.spec.resources
     evaluating = attempt.kind is AttemptKind.EVALUATE
     cpus = ctx.view.spec.evaluator.cpus if evaluating else None
@@ -206,7 +233,7 @@ def _limits(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None) -> 
     )
 
 
-def _target_options(ctx: StepContext, attempt: LiveAttempt) -> dict[str, Json]:
+def options_of(ctx: StepContext, attempt: LiveAttempt) -> dict[str, Json]:
     """What the study says to the target that this attempt runs on and to no other."""
     spec = ctx.view.spec.target
     if ctx.target_of(attempt).name != spec.name:

@@ -1,4 +1,5 @@
-"""Collected: turns an ended training attempt into stored artifacts, or into a typed failure."""
+"""Collected: turns an ended training (or converting) attempt into stored artifacts, or into a
+typed failure."""
 
 from typing import Final
 
@@ -47,7 +48,7 @@ def run(ctx: StepContext) -> None:
         attempt = trial.attempt
         if (
             attempt is not None
-            and attempt.kind is AttemptKind.TRAIN
+            and attempt.kind in (AttemptKind.TRAIN, AttemptKind.CONVERT)
             and attempt.state is AttemptState.EXITED
         ):
             _settle(ctx, trial, attempt)
@@ -90,6 +91,8 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
 def _was_stopped(ctx: StepContext, attempt: LiveAttempt, exited: e.AttemptExited) -> bool:
     """Whether the attempt ended because pruning asked it to, in time or by force; what a worker
     that died in between had asked for shows in how the attempt ended."""
+    if attempt.kind is AttemptKind.CONVERT:
+        return False
     if exited.cause == ExitCause.STOPPED:
         return True
     if attempt.stop_asked is not None:

@@ -7,6 +7,7 @@ from controller.spec.plan_section import plan_fault
 from controller.steps import extending, replay
 from controller.steps.collect import fail_attempt
 from controller.steps.context import StepContext
+from controller.steps.convert_opening import open_by_hand
 from controller.steps.ending import end_everything
 from controller.steps.propose import NewTrial, add_trial, cancel_waiting
 from controller.steps.sources import patched_source, source_of
@@ -237,6 +238,12 @@ def _decline(ctx: StepContext, command: Command) -> None:
     replay.decline(ctx, _candidate_id(command), command.actor)
 
 
+def _convert(ctx: StepContext, command: Command) -> None:
+    """Arguments: `candidate_id`, and `convert`, one item of the study file's section."""
+    wanted = command.arguments.get("convert", {})
+    open_by_hand(ctx, _candidate_id(command), wanted, command.actor)
+
+
 _VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], None]]] = {
     CommandVerb.PAUSE: _pause,
     CommandVerb.RESUME: _resume,
@@ -248,4 +255,5 @@ _VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], None]]] = {
     CommandVerb.PROMOTE: _promote,
     CommandVerb.APPROVE: _approve,
     CommandVerb.DECLINE: _decline,
+    CommandVerb.CONVERT: _convert,
 }

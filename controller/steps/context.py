@@ -237,7 +237,8 @@ class StepContext:
 
     def target_for(self, kind: AttemptKind) -> Target:
         """Where attempts of that kind are launched."""
-        return self.training if kind is AttemptKind.TRAIN else self.evaluating
+        trains = kind in (AttemptKind.TRAIN, AttemptKind.CONVERT)
+        return self.training if trains else self.evaluating
 
     def target_of(self, attempt: LiveAttempt) -> Target:
         """Where an attempt was launched, or will be."""

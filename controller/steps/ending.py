@@ -4,7 +4,15 @@ from controller.steps.asking import finish
 from controller.steps.context import StepContext
 from controller.steps.requests import record_last_requests
 from ledger import entries as e
-from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
+from ledger.conversion_entries import ConversionEnded
+from ledger.states import (
+    AttemptState,
+    ConversionState,
+    FamilyState,
+    Reason,
+    StudyState,
+    TrialState,
+)
 from targets.protocol import Target
 
 
@@ -28,6 +36,17 @@ def end_everything(ctx: StepContext, reason: Reason, detail: str) -> None:
     for trial in list(ctx.view.live.values()):
         ctx.end_trial(trial, TrialState.CANCELLED, reason, detail)
     finish(ctx)
+    for conversion in ctx.view.open_conversions():
+        ctx.add(
+            ConversionEnded(
+                conversion_id=conversion.id,
+                new=ConversionState.FAILED,
+                reason=reason,
+                detail=detail[:2000],
+                artifact_digest=None,
+                evidence={},
+            )
+        )
     for family in list(ctx.view.families.values()):
         if family.state is FamilyState.OPEN:
             ctx.add(

@@ -5,9 +5,11 @@ import math
 from controller.steps.collect import describe, exit_reason, fail_attempt
 from controller.steps.context import StepContext
 from controller.steps.view import LiveAttempt, LiveTrial
+from evaluator.measurements import parse_measurement
 from evaluator.scores import ScoreRefused, parse_scores
 from inner_trials import contract
 from ledger import entries as e
+from ledger.conversion_entries import ConversionMeasured
 from ledger.digests import json_digest
 from ledger.records import AttemptKind, Split
 from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
@@ -32,7 +34,7 @@ def run(ctx: StepContext) -> None:
 
 def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     exited, split = attempt.exited, attempt.split
-    if exited is None or split is None or ctx.bundle is None or trial.model_digest is None:
+    if exited is None or ctx.bundle is None or trial.model_digest is None:
         raise ValueError(f"{attempt.id} is not an ended evaluation")
     reason = exit_reason(exited)
     if reason is not None:
@@ -40,6 +42,9 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
         fail_attempt(ctx, trial, attempt, blamed, describe(ctx, attempt, exited))
         return
     raw = ctx.target_of(attempt).score(attempt.handle or attempt.name)
+    if split is None:
+        _take_measurement(ctx, trial, attempt, raw)
+        return
     metric = ctx.view.spec.objective.metric
     scores = parse_scores(raw, metrics=ctx.bundle.metrics, objective=metric)
     if isinstance(scores, ScoreRefused):
@@ -60,6 +65,18 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
             last=all(s in trial.scores or s is split for s in trial.splits),
         )
     )
+
+
+def _take_measurement(
+    ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt, raw: bytes
+) -> None:
+    """Of a converted model, by our own program; its figures change no score."""
+    report = parse_measurement(raw)
+    if isinstance(report, ScoreRefused):
+        fail_attempt(ctx, trial, attempt, Reason.EVALUATOR_ERROR, report.reason)
+        return
+    ctx.release_later(attempt)
+    ctx.add(ConversionMeasured(attempt_id=attempt.id, trial_id=trial.id, report=report))
 
 
 def _whose_fault(reason: Reason, exited: e.AttemptExited) -> Reason:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from controller.steps.fold_conversions import file_converted
 from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView, needs_times
 from evaluator.objective import is_better
 from evaluator.pruning import Curve, OtherCurve, pack_curve
@@ -64,6 +65,9 @@ def end_trial(
                 wall_s=round(trial.wall_s, TIME_DIGITS) if needs_times(view.spec) else 0.0,
             )
         )
+    elif trial.kind is TrialKind.CONVERSION:
+        file_converted(view, trial, state, reason, detail)
+        return
     else:
         _file_measured(view, trial, state, reason, detail)
     if value is not None and trial.kind is TrialKind.SEARCH and reason not in _NO_NEWS:

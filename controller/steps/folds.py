@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from controller.spec.loading import with_setting
+from controller.steps.fold_conversions import fold_ended, fold_measured, fold_opened
 from controller.steps.fold_endings import end_trial, shift
 from controller.steps.view import LiveAttempt, LiveTrial, StudyView
+from ledger import conversion_entries as c
 from ledger import entries as e
 from ledger.digests import params_digest
 from ledger.records import (
@@ -239,4 +241,7 @@ _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
     e.TrialEnded: _trial_ended,
     e.FamilyOpened: _family_opened,
     e.FamilyMoved: _family_moved,
+    c.ConversionOpened: fold_opened,
+    c.ConversionMeasured: fold_measured,
+    c.ConversionEnded: fold_ended,
 }

@@ -92,6 +92,11 @@ def finished_runs(ctx: StepContext, family: Family) -> list[ReplayRun]:
     return runs
 
 
+def winner_of(family: Family) -> str:
+    """Candidate id of the family's best, as the gate named it."""
+    return str(family.evidence.get("best") or "")
+
+
 def pool_of(view: StudyView) -> list[Measured]:
     """Whole, unselected runs of the incumbent: the baseline pool."""
     return [m for m in view.baselines if all(half in m.values for half in halves_of(view))]

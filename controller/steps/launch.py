@@ -6,18 +6,22 @@ and queues `attempt_started`. A crash between the two is repaired by starting ag
 """
 
 from dataclasses import replace
+from typing import Final
 
 from controller.decisions.budgets import attempt_timeout_s
 from controller.decisions.slots import Request
-from controller.steps import attempt_specs
+from controller.steps import attempt_specs, convert_specs
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
 from controller.steps.view import LiveAttempt, LiveTrial
 from ledger import entries as e
 from ledger.errors import BudgetExceeded, InvalidInput
-from ledger.records import AttemptKind, Resource, Split
+from ledger.records import AttemptKind, Resource, Split, TrialKind
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from targets.protocol import AttemptSpec
+
+_LABELS: Final = {AttemptKind.TRAIN: "t", AttemptKind.CONVERT: "c", AttemptKind.EVALUATE: "m"}
+"""Of attempts without a split, in their ids: an evaluation without one measures."""
 
 
 def start(ctx: StepContext) -> None:
@@ -61,6 +65,10 @@ def _spec_of(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
     if attempt.trial_id is None:
         return attempt_specs.prepare_spec(ctx, attempt)
     trial = ctx.view.live[attempt.trial_id]
+    if attempt.kind is AttemptKind.CONVERT:
+        return convert_specs.convert_spec(ctx, trial, attempt)
+    if attempt.kind is AttemptKind.EVALUATE and attempt.split is None:
+        return convert_specs.measure_spec(ctx, trial, attempt)
     if attempt.kind is AttemptKind.EVALUATE:
         return attempt_specs.evaluate_spec(ctx, trial, attempt)
     return attempt_specs.train_spec(ctx, trial, attempt)
@@ -86,12 +94,20 @@ def _plan_next(ctx: StepContext, trial: LiveTrial) -> None:
     if trial.state in (TrialState.PROPOSED, TrialState.RUNNING):
         if trial.state is TrialState.PROPOSED and ctx.view.study.state is StudyState.PAUSED:
             return  # a pause holds back what has not started; the rest goes on
-        if _admit(ctx, trial, AttemptKind.TRAIN):
-            _intend(ctx, trial, AttemptKind.TRAIN, None)
+        converts = trial.kind is TrialKind.CONVERSION
+        kind = AttemptKind.CONVERT if converts else AttemptKind.TRAIN
+        if _admit(ctx, trial, kind):
+            _intend(ctx, trial, kind, None)
     elif trial.state is TrialState.EVALUATING and ctx.bundle is not None:
         if _admit(ctx, trial, AttemptKind.EVALUATE):
-            split = next(s for s in trial.splits if s not in trial.scores)
-            _intend(ctx, trial, AttemptKind.EVALUATE, split)
+            _intend(ctx, trial, AttemptKind.EVALUATE, _next_split(trial))
+
+
+def _next_split(trial: LiveTrial) -> Split | None:
+    """What to evaluate next; None to measure a converted model, which comes first."""
+    if trial.kind is TrialKind.CONVERSION and trial.measured is None:
+        return None
+    return next(s for s in trial.splits if s not in trial.scores)
 
 
 def _admit(ctx: StepContext, trial: LiveTrial, kind: AttemptKind) -> bool:
@@ -114,12 +130,13 @@ def _admit(ctx: StepContext, trial: LiveTrial, kind: AttemptKind) -> bool:
 
 def _intend(ctx: StepContext, trial: LiveTrial, kind: AttemptKind, split: Split | None) -> None:
     spec = ctx.view.spec
-    wall = spec.evaluator.wall_time_s if split is not None else spec.resources.wall_time_s
+    evaluates = kind is AttemptKind.EVALUATE
+    wall = spec.evaluator.wall_time_s if evaluates else spec.resources.wall_time_s
     timeout_s = attempt_timeout_s(
         wall, ctx.view.budgets.get(Resource.WALL_S), ctx.active_s(), kind=trial.kind
     )
     index = trial.next_index(kind, split)
-    label = f"e-{split}" if split is not None else "t"
+    label = f"e-{split}" if split is not None else _LABELS[kind]
     gpu_s = ctx.gpu_seconds(kind, timeout_s)
     try:
         ctx.check_room(Resource.GPU_S, gpu_s)

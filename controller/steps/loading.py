@@ -5,13 +5,13 @@ from typing import Final
 
 from controller.spec.space import baseline_params
 from controller.steps.changed_spec import load_spec
+from controller.steps.fold_conversions import file_converted
 from controller.steps.fold_endings import file_curve, note_best
+from controller.steps.loading_trials import live_trial, load_live_trials
 from controller.steps.view import (
     DURATIONS_KEPT,
     Known,
     Leader,
-    LiveAttempt,
-    LiveTrial,
     Measured,
     StudyView,
     needs_scores,
@@ -22,11 +22,7 @@ from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
 from ledger.live import LiveState
-from ledger.network_reads import Recorded, recorded_requests
 from ledger.records import (
-    ArtifactRole,
-    Attempt,
-    AttemptKind,
     Evaluation,
     Incumbent,
     Json,
@@ -35,7 +31,7 @@ from ledger.records import (
     TrialKind,
 )
 from ledger.search import FinishedTrial
-from ledger.states import AttemptState, FaultClass, Reason, TrialState, fault_class
+from ledger.states import Reason, TrialState
 
 INCUMBENT: Final = "incumbent"
 """Where the report of `inputs_frozen` names whom the study has to beat."""
@@ -72,7 +68,8 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     _load_measured(view, state)
     _load_answers(view)
     _load_incumbent(session, view)
-    _load_live(session, view, state)
+    load_live_trials(session, view, state)
+    _load_converting(view, state)
     _load_curves(view, state)
     return view
 
@@ -117,6 +114,15 @@ def to_measured(trial: Trial, evaluations: Sequence[Evaluation]) -> Measured:
         values={v.split: v.value for v in evaluations},
         scores={v.split: dict(v.scores) for v in evaluations},
     )
+
+
+def _load_converting(view: StudyView, state: LiveState) -> None:
+    """The study's conversions, and the trials of theirs that ended."""
+    view.conversions = {found.id: found for found in state.converting.conversions}
+    for trial in state.converting.trials:
+        if trial.finish_seq is not None and trial.reason is not None:
+            ended = live_trial(view, state, trial)
+            file_converted(view, ended, trial.state, trial.reason, trial.detail)
 
 
 def _load_answers(view: StudyView) -> None:
@@ -183,112 +189,3 @@ def _reuse_pool(session: ReadSession, view: StudyView, incumbent: Mapping[str, J
     whole = [m for m in reused if len(m.values) == len(Split)]
     view.pool_reused = len(whole)
     view.baselines = [*whole, *view.baselines]
-
-
-def _load_live(session: ReadSession, view: StudyView, state: LiveState) -> None:
-    for trial in state.trials:
-        view.live[trial.id] = _live_trial(view, state, trial)
-        view.candidates.setdefault(trial.candidate_id, None)
-        if view.spec.evaluator.mode == "reported":
-            metric = view.spec.objective.metric
-            view.live[trial.id].last_reported = reads.latest_value(session, trial.id, metric)
-    for past in state.past_attempts:
-        _count_past(view, past)
-    recorded = recorded_requests(session, view.study, {a.id for a in state.attempts})
-    for attempt in state.attempts:
-        _attach(view, state, attempt, recorded.get(attempt.id, Recorded()))
-
-
-def _live_trial(view: StudyView, state: LiveState, trial: Trial) -> LiveTrial:
-    candidate = state.candidates[trial.candidate_id]
-    live = LiveTrial(
-        id=trial.id,
-        number=trial.number,
-        kind=trial.kind,
-        candidate_id=trial.candidate_id,
-        params=candidate.params,
-        source_digest=candidate.source_digest,
-        seed=trial.seed,
-        splits=trial.splits,
-        family_id=trial.family_id,
-        stage=trial.stage,
-        state=trial.state,
-        proposer=candidate.proposer,
-        parent_id=candidate.parent_id,
-        rationale=candidate.rationale,
-        curve=list(state.curves.get(trial.id, ())),
-    )
-    for (trial_id, kind, split), count in state.attempt_counts.items():
-        if trial_id == trial.id:
-            live.launches[kind, split] = count
-    for artifact in state.artifacts.get(trial.id, ()):
-        if artifact.role is ArtifactRole.MODEL:
-            live.model_digest = artifact.digest
-        elif artifact.role is ArtifactRole.RESUME:
-            live.resume_digest = artifact.digest
-    for scored in state.evaluations.get(trial.id, ()):
-        live.scores[scored.split] = _evaluated(scored, trial)
-    return live
-
-
-def _evaluated(scored: Evaluation, trial: Trial) -> e.TrialEvaluated:
-    return e.TrialEvaluated(
-        attempt_id=scored.attempt_id,
-        trial_id=scored.trial_id,
-        split=scored.split,
-        bundle_digest=scored.bundle_digest,
-        artifact_digest=scored.artifact_digest,
-        value=scored.value,
-        scores=scored.scores,
-        items_digest=None,
-        last=trial.state is TrialState.DECIDING,
-    )
-
-
-def _count_past(view: StudyView, attempt: Attempt) -> None:
-    """What ended attempts mean for their trial: time used, and failures by whose fault."""
-    if attempt.trial_id is None:
-        view.prepare_launches = max(view.prepare_launches, attempt.index + 1)
-        return
-    trial = view.live[attempt.trial_id]
-    trial.wall_s += attempt.wall_s or 0.0
-    whose = FaultClass.NONE if attempt.reason is None else fault_class(attempt.reason)
-    if attempt.state is not AttemptState.COLLECTED:
-        trial.failures[whose] = trial.failures.get(whose, 0) + 1
-
-
-def _attach(view: StudyView, state: LiveState, attempt: Attempt, recorded: Recorded) -> None:
-    live = LiveAttempt(
-        id=attempt.id,
-        trial_id=attempt.trial_id,
-        kind=attempt.kind,
-        index=attempt.index,
-        split=attempt.split,
-        target=attempt.target,
-        host=attempt.host,
-        timeout_s=attempt.timeout_s,
-        state=attempt.state,
-        handle=attempt.handle,
-        committed=True,
-        skip_values=state.value_counts.get(attempt.id, 0),
-        value_batches=state.value_batches.get(attempt.id, 0),
-        skip_requests=recorded.requests,
-        request_batches=recorded.batches,
-        requests_kept=recorded.requests,
-    )
-    if attempt.state is AttemptState.EXITED:
-        live.exited = e.AttemptExited(
-            attempt_id=attempt.id,
-            exit_code=attempt.exit_code,
-            cause=attempt.cause or "lost",
-            wall_s=attempt.wall_s or 0.0,
-            cpu_s=attempt.cpu_s or 0.0,
-            max_rss_bytes=attempt.max_rss_bytes or 0,
-        )
-    if attempt.kind is AttemptKind.PREPARE:
-        view.prepare = live
-        view.prepare_launches = attempt.index + 1
-    elif attempt.trial_id is not None:
-        trial = view.live[attempt.trial_id]
-        trial.attempt = live
-        trial.wall_s += attempt.wall_s or 0.0

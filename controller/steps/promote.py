@@ -7,6 +7,8 @@ from controller.decisions.lineage import missing_links
 from controller.decisions.promotion import PromotionFacts, decide_promotion
 from controller.steps import evidence, lineage
 from controller.steps.context import StepContext
+from controller.steps.convert_opening import open_all, reopen
+from controller.steps.gate_input import winner_of
 from evaluator.bundle import verify_bundle
 from ledger import entries as e
 from ledger.errors import ArtifactCorrupt, BundleChanged, Conflict, NotFound
@@ -35,6 +37,9 @@ def settle_passed(
     decision = decide_promotion(facts)
     if decision.allowed:
         _promote(ctx, family, Winner(artifact, links), approver, note)
+        if ctx.view.spec.convert:
+            _convert(ctx, family, approver)
+            return
     elif decision.awaits_approval:
         _move(ctx, family, FamilyState.AWAITING_APPROVAL, Reason.PASSED)
     else:
@@ -43,11 +48,6 @@ def settle_passed(
     detail = "promoted" if decision.allowed else "a promotion awaits approval (`arl promote`)"
     if ctx.view.study.state is StudyState.REPLAYING:
         ctx.move(StudyState.COMPLETED, detail=detail)
-
-
-def winner_of(family: Family) -> str:
-    """Candidate id of the family's best, as the gate named it."""
-    return str(family.evidence.get("best") or "")
 
 
 def _winner_artifact(ctx: StepContext, family: Family) -> str:
@@ -115,6 +115,13 @@ def _promote(ctx: StepContext, family: Family, won: Winner, approver: str, note:
             lineage=won.links,
         )
     )
+
+
+def _convert(ctx: StepContext, family: Family, approver: str) -> None:
+    """Open the study's conversions; it is completed once the last of them is judged."""
+    open_all(ctx, family, approver)
+    if ctx.view.study.state is StudyState.COMPLETED:  # it was approved afterwards
+        reopen(ctx, f"approved by {approver}; the model is converted")
 
 
 def refuse(ctx: StepContext, family: Family, reason: Reason, detail: str) -> None:

@@ -19,9 +19,9 @@ from controller.decisions.replays import next_gate_step
 from controller.steps import evidence
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
-from controller.steps.gate_input import finished_runs, gate_of, pool_of
+from controller.steps.gate_input import finished_runs, gate_of, pool_of, winner_of
 from controller.steps.prepare import is_bundle_intact
-from controller.steps.promote import refuse, settle_passed, winner_of
+from controller.steps.promote import refuse, settle_passed
 from controller.steps.propose import NewTrial, add_trial
 from controller.steps.view import StudyView
 from ledger import entries as e
@@ -45,6 +45,8 @@ def run(ctx: StepContext) -> None:
         family = open_family(ctx.view)
         if family is not None:
             _advance(ctx, family)
+        elif ctx.view.open_conversions():
+            return  # the gate is behind it
         elif _wants_family(ctx.view):
             _open_best(ctx)
         else:

@@ -12,6 +12,7 @@ from typing import Final
 from controller.spec.study import StudySpec
 from evaluator.pruning import OtherCurve, PackedCurve
 from ledger import entries as e
+from ledger.conversion_records import Conversion
 from ledger.records import (
     AttemptKind,
     BudgetLine,
@@ -28,6 +29,7 @@ from ledger.records import (
 from ledger.search import Constraint, FinishedTrial, History, PendingTrial
 from ledger.states import (
     AttemptState,
+    ConversionState,
     FaultClass,
     Reason,
     TrialState,
@@ -97,6 +99,8 @@ class LiveTrial:
     """Monotonic time before which nothing is launched for it."""
     model_digest: str | None = None
     resume_digest: str | None = None
+    measured: Mapping[str, Json] | None = None
+    """Of a converted model: its speed and memory beside the unconverted one's."""
     scores: dict[Split, e.TrialEvaluated] = field(default_factory=dict)
     last_reported: float | None = None
     curve: list[tuple[int, float]] = field(default_factory=list)
@@ -122,6 +126,20 @@ class Measured:
     detail: str
     values: dict[Split, float]
     scores: dict[Split, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """A conversion trial that ended."""
+
+    trial_id: str
+    state: TrialState
+    reason: Reason
+    detail: str
+    digest: str | None
+    """Of what it made."""
+    scores: Mapping[Split, e.TrialEvaluated]
+    measured: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +201,9 @@ class StudyView:
     baselines_proposed: int = 0
     replays: dict[str, list[Measured]] = field(default_factory=dict)
     families: dict[str, Family] = field(default_factory=dict)
+    conversions: dict[str, Conversion] = field(default_factory=dict)
+    converted: dict[str, Converted] = field(default_factory=dict)
+    """Ended conversion trials by their stage."""
     curves: list[PackedCurve] = field(default_factory=list)
     """Of trials that ran to their end, in the order of finishing."""
     other_curves: list[OtherCurve] = field(default_factory=list)
@@ -243,6 +264,10 @@ class StudyView:
                 for name, metric in self.spec.evaluator.metrics.items()
             },
         )
+
+    def open_conversions(self) -> list[Conversion]:
+        """Those not judged yet, in the order of being asked for."""
+        return [c for c in self.conversions.values() if c.state is ConversionState.OPEN]
 
     def attempts(self) -> list[LiveAttempt]:
         """Every attempt not settled yet."""

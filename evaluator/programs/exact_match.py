@@ -15,6 +15,7 @@ import json
 import math
 import os
 import re
+import runpy
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,15 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-ARCHITECTURES: Final = (
-    *("GPT2LMHeadModel", "GPTNeoXForCausalLM", "GemmaForCausalLM", "Gemma2ForCausalLM"),
-    *("Gemma3ForCausalLM", "GraniteForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"),
-    *("Olmo2ForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"),
-    "SmolLM3ForCausalLM",
-)
+_NAMES: Final = "GPTNeoX Gemma Gemma2 Gemma3 Granite Llama Mistral Olmo2 Phi3 Qwen2 Qwen3 SmolLM3"
+ARCHITECTURES: Final = ("GPT2LMHeadModel", *(f"{n}ForCausalLM" for n in _NAMES.split()))
 PICKLED: Final = (".bin", ".ckpt", ".dill", ".joblib", ".npz", ".pickle", ".pkl", ".pt", ".pth")
 FORBIDDEN_CONFIG: Final = ("auto_map", "quantization_config")
 """Each would make the library run other code than the architecture's own."""
+SAFE: Final = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
 UNUSED_CONFIG: Final = ("_attn_implementation", "attn_implementation", "_name_or_path")
 CONFIG_BYTES: Final = 1024 * 1024
 DTYPES: Final = ("float32", "bfloat16", "float16")
@@ -64,12 +62,15 @@ def main() -> int:
     try:
         options = read_options(document.get("options") or {})
         items = read_items(inputs["split"])
-        architecture, config = check_artifact(inputs["artifact"])
+        converted = document.get("converted") or {}
+        architecture, config = check_artifact(inputs["artifact"], converted=converted)
         prepare_libraries()
         tokenizer = load_tokenizer(inputs["bundle"], inputs["artifact"])
         with tempfile.TemporaryDirectory(dir=document.get("workspace")) as scratch:
             stage_weights(inputs["artifact"], config, Path(scratch))
             model = load_model(architecture, Path(scratch), options)
+            if converted:
+                model = of_conversion("finished", model, inputs["artifact"], converted)
             answers = generate(model, tokenizer, items, options)
     except (RefusedError, IndexError) as error:
         print(f"exact_match: {BEYOND if type(error) is IndexError else error}", file=sys.stderr)
@@ -113,26 +114,38 @@ def _item(row: Any, where: str) -> Item:
     return Item(row["prompt"], tuple(answer.strip() for answer in answers))
 
 
-def check_artifact(artifact: Path, known: Sequence[str] = ARCHITECTURES) -> tuple[str, Any]:
-    """The architecture and the config, once nothing about the files speaks against them."""
+def check_artifact(
+    artifact: Path, known: Sequence[str] = ARCHITECTURES, converted: Any = None
+) -> tuple[str, Any]:
+    """Architecture and config, once nothing about the files, or how they are `converted`, speaks
+    against them."""
     for path in artifact.rglob("*"):
         if path.suffix.lower() in PICKLED:
             raise RefusedError(f"{path.name}: pickled files are not allowed in a model")
     for name in ("tokenizer_config.json", "generation_config.json"):
         if (artifact / name).exists():
             _read_json(artifact / name)
-    config = _read_json(artifact / "config.json")
+    config = _read_json(artifact / "config.json", FORBIDDEN_CONFIG[: 1 if converted else 2])
     architectures = config.get("architectures")
     if not isinstance(architectures, list) or len(architectures) != 1:
         raise RefusedError("config.json: architectures must name exactly one")
     if architectures[0] not in known:
         raise RefusedError(f"config.json: {architectures[0]!r} is not one of {', '.join(known)}")
-    return architectures[0], {k: v for k, v in config.items() if k not in UNUSED_CONFIG}
+    config = {k: v for k, v in config.items() if k not in UNUSED_CONFIG}
+    return architectures[0], of_conversion("checked", config, converted) if converted else config
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def of_conversion(step: str, *arguments: Any) -> Any:
+    """What `quantised.py`, beside this file, has to say of a converted model."""
+    try:
+        return runpy.run_path(str(Path(__file__).with_name("quantised.py")))[step](*arguments)
+    except (OSError, ValueError) as error:
+        raise RefusedError(f"a converted model: {error}") from None
+
+
+def _read_json(path: Path, forbidden: Sequence[str] = FORBIDDEN_CONFIG) -> dict[str, Any]:
     def refuse_code(inner: dict[str, Any]) -> dict[str, Any]:
-        if found := [key for key in FORBIDDEN_CONFIG if inner.get(key)]:
+        if found := [key for key in forbidden if inner.get(key)]:
             raise RefusedError(f"{path.name}: {found[0]} is not allowed")
         return inner
 
@@ -208,14 +221,9 @@ def load_model(architecture: str, staged: Path, options: Options) -> Any:
     import transformers
 
     try:
+        wanted = {"dtype": getattr(torch, options.dtype), "attn_implementation": "sdpa"}
         model, report = getattr(transformers, architecture).from_pretrained(
-            staged,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=getattr(torch, options.dtype),
-            attn_implementation="sdpa",
-            output_loading_info=True,
+            staged, **SAFE, **wanted, output_loading_info=True
         )
     except Exception as error:  # noqa: BLE001  # whatever a hostile config or file provokes
         text = " ".join(str(error).split())[:300]
@@ -233,12 +241,8 @@ def generate(
     from transformers import GenerationConfig
 
     end = tokenizer.eos_token_id
-    settings = GenerationConfig(
-        max_new_tokens=options.max_new_tokens,
-        do_sample=False,
-        eos_token_id=end,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    ends = {"eos_token_id": end, "pad_token_id": tokenizer.pad_token_id}
+    settings = GenerationConfig(max_new_tokens=options.max_new_tokens, do_sample=False, **ends)
     model.generation_config = settings
     prompts = [render(item.prompt, tokenizer) for item in items]
     # Like lengths together, the longest first: little padding, too little memory shows at once.
@@ -246,13 +250,9 @@ def generate(
     answers: list[tuple[str, bool]] = [("", False)] * len(items)
     for start in range(0, len(order), options.batch_size):
         batch = order[start : start + options.batch_size]
-        encoded = tokenizer(
-            [prompts[index] for index in batch],
-            return_tensors="pt",
-            padding=True,
-            add_special_tokens=tokenizer.chat_template is None,
-            return_token_type_ids=False,
-        ).to(model.device)
+        plain = {"return_tensors": "pt", "padding": True, "return_token_type_ids": False}
+        plain["add_special_tokens"] = tokenizer.chat_template is None
+        encoded = tokenizer([prompts[index] for index in batch], **plain).to(model.device)
         with torch.inference_mode():
             out = model.generate(**encoded, generation_config=settings)
         given = out[:, encoded["input_ids"].shape[1] :].tolist()

@@ -44,7 +44,9 @@ def evaluate(options: Options, inputs: Inputs) -> Result:
     """Raises RuntimeError when the harness itself fails: that is no fault of the artifact's."""
     if not options.tasks:
         raise RuntimeError("options.tasks: name one or more tasks of the bundle's tasks/")
-    _, config = exact_match.check_artifact(inputs.artifact)
+    if inputs.converted.get("method") == "keep":
+        raise exact_match.RefusedError("lm-evaluation-harness loads no adapter; write merge: true")
+    _, config = exact_match.check_artifact(inputs.artifact, converted=inputs.converted)
     with tempfile.TemporaryDirectory(dir=inputs.workspace) as scratch:
         root = Path(scratch)
         for name in ("model", "tasks", "results"):

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 RESAMPLES: Final = 1000
 LEVEL: Final = 0.95
+SUFFIXES: Final = ("ForCausalLM", "ForSequenceClassification")
+"""Of architectures: a language model, and a reward model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Inputs:
     split: Path
     bundle: Path
     workspace: Path | None
+    converted: Mapping[str, Any] = field(default_factory=dict)
+    """How the controller says the artifact was converted; empty for one that a trial trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ def run(name: str, options: type[T], evaluate: Callable[[T, Inputs], Result]) ->
         split=paths["split"],
         bundle=paths["bundle"],
         workspace=None if workspace is None else Path(workspace),
+        converted=document.get("converted") or {},
     )
     status = 0
     try:
@@ -155,18 +160,31 @@ def loaded(
 
     `suffix` replaces ForCausalLM in the names of the architectures that are allowed.
     """
+    with loaded_model(inputs, dtype, suffixes=(suffix,)) as model:
+        yield model, exact_match.load_tokenizer(inputs.bundle, inputs.artifact)
+
+
+@contextmanager
+def loaded_model(
+    inputs: Inputs, dtype: str, *, suffixes: Sequence[str] = SUFFIXES
+) -> Iterator[Any]:
+    """The same model alone."""
     if dtype not in exact_match.DTYPES:
         raise RefusedError(
             f"options.dtype: {dtype!r} is not one of {', '.join(exact_match.DTYPES)}"
         )
-    known = [name.replace("ForCausalLM", suffix) for name in exact_match.ARCHITECTURES]
-    architecture, config = exact_match.check_artifact(inputs.artifact, known)
+    names = exact_match.ARCHITECTURES
+    known = [name.replace(SUFFIXES[0], suffix) for suffix in suffixes for name in names]
+    architecture, config = exact_match.check_artifact(inputs.artifact, known, inputs.converted)
     exact_match.prepare_libraries()
-    tokenizer = exact_match.load_tokenizer(inputs.bundle, inputs.artifact)
     with tempfile.TemporaryDirectory(dir=inputs.workspace) as scratch:
         exact_match.stage_weights(inputs.artifact, config, Path(scratch))
         options = exact_match.Options(dtype=dtype)
-        yield exact_match.load_model(architecture, Path(scratch), options), tokenizer
+        model = exact_match.load_model(architecture, Path(scratch), options)
+        if inputs.converted:
+            step = ("finished", model, inputs.artifact, inputs.converted)
+            model = exact_match.of_conversion(*step)
+        yield model
 
 
 def answered(prompt: Any, answer: Any, tokenizer: Any) -> tuple[list[int], int]:

@@ -59,12 +59,13 @@ def start(
     packages: Path | None = None,
     python: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    only: Mapping[str, object] | None = None,
     **options: object,
 ) -> tuple[Trial, "subprocess.Popen[str]"]:
     """Start one attempt of a training program in a directory of its own; `data` are its inputs
     beside the base (the demo's training rows by default), `packages` a directory of libraries
     that the interpreter lacks, which is this one unless `python` names another; `variables` are
-    set besides."""
+    set besides. `only` are options in place of the training ones."""
     workspace = directory / "workspace"
     workspace.mkdir(parents=True)
     (directory / "output").mkdir()
@@ -73,7 +74,7 @@ def start(
         "trial": "trial-0",
         "kind": program,
         "seed": seed,
-        "options": {**OPTIONS, **options},
+        "options": {**OPTIONS, **options} if only is None else dict(only),
         "parameters": {},
         "inputs": {"base": str(base or task / "base"), **_paths(data or {"train": task / "data"})},
         "output": str(directory / "output"),
@@ -161,19 +162,43 @@ def score(
     artifact: Path,
     split: Path,
     brings: Mapping[str, Path],
+    *,
+    converted: Mapping[str, object] | None = None,
+    python: Path | None = None,
     **options: object,
 ) -> tuple[int, dict[str, object], str]:
-    """The same of any built-in evaluator program; the bundle also has what it `brings`."""
+    """The same of any built-in evaluator program; the bundle also has what it `brings`. What the
+    controller says of how the artifact was `converted` is passed on."""
+    return run_bundle(
+        directory,
+        program_files(program),
+        {"artifact": artifact, "split": split},
+        {"options": options} | ({} if converted is None else {"converted": converted}),
+        brings=brings,
+        python=python,
+    )
+
+
+def run_bundle(
+    directory: Path,
+    files: Mapping[str, bytes],
+    inputs: Mapping[str, Path],
+    more: Mapping[str, object],
+    *,
+    brings: Mapping[str, Path],
+    python: Path | None = None,
+) -> tuple[int, dict[str, object], str]:
+    """Run a bundle of these files: exit status, what it wrote, combined output."""
     bundle = directory / "bundle"
     (directory / "scratch").mkdir(parents=True)
-    for name, content in program_files(program).items():
+    for name, content in files.items():
         (bundle / name).parent.mkdir(parents=True, exist_ok=True)
         (bundle / name).write_bytes(content)
     for name, path in brings.items():
         shutil.copytree(path, bundle / name)
     document = {
-        "inputs": {"artifact": str(artifact), "split": str(split), "bundle": str(bundle)},
-        "options": options,
+        "inputs": {**_paths(inputs), "bundle": str(bundle)},
+        **more,
         "workspace": str(directory / "scratch"),
     }
     (directory / "params.json").write_text(json.dumps(document))
@@ -185,7 +210,7 @@ def score(
         "ARL_SCORE_FD": str(writing),
     }
     done = subprocess.run(
-        [sys.executable, "-I", str(bundle / "evaluate.py")],
+        [str(python or sys.executable), "-I", str(bundle / "evaluate.py")],
         env=environment,
         pass_fds=[writing],
         stdout=subprocess.PIPE,

@@ -255,6 +255,11 @@ def test_a_study_is_paused_resumed_extended_and_cancelled(
         assert "already cancelled" in again.json()["detail"]
     assert client.post("/api/v1/studies/none/pause").status_code == 404
     assert client.post("/api/v1/candidates/none/replay").status_code == 404
+    convert = "/api/v1/candidates/none/convert"
+    assert client.post(convert, json={"quantize": "int8"}).status_code == 404
+    for bad in ({}, {"quantize": "int8", "merge": True}, {"quantize": "int3"}, {"margin": -1}):
+        assert client.post(convert, json=bad).status_code == 422
+    assert client.post(convert, json={"quantize": "int8", "python": "/bin/sh"}).status_code == 422
     assert client.post("/api/v1/promotions/none/approve").status_code == 404
 
 

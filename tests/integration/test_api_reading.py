@@ -13,8 +13,9 @@ from sqlalchemy import text
 
 from controller.settings import read_settings
 from controller.wiring import Service, build_service
-from ledger.records import Resource, TrialKind, Verdict
-from ledger.states import Reason, StudyState, TrialState
+from ledger.conversion_entries import ConversionEnded
+from ledger.records import Json, Resource, TrialKind, Verdict
+from ledger.states import ConversionState, Reason, StudyState, TrialState
 from tests.api_runs import client_of, service_of
 from tests.ledger_builders import Driven, driven, submit
 
@@ -354,6 +355,33 @@ def test_promotions_show_their_runs_and_models_their_incumbents(
     kinds = [node["kind"] for node in lineage["nodes"]]
     assert kinds[0] == "study"
     assert {"candidate", "trial", "artifact", "evaluation", "family"} <= set(kinds)
+
+
+def test_a_candidate_shows_what_was_made_of_it_with_every_figure(
+    client: TestClient, study: Driven
+) -> None:
+    study.whole_trial(1, 0.3, verdict=Verdict.KEEP)
+    study.converted(2, of_candidate=1, source=1)
+    report: dict[str, Json] = {"unconverted": {"token_s": 2.0}, "converted": {"token_s": 1.0}}
+    study.record(
+        ConversionEnded(
+            conversion_id="s1-v1",
+            new=ConversionState.REFUSED,
+            reason=Reason.INFERIOR,
+            detail="worse",
+            artifact_digest="c" * 64,
+            evidence={"measured": [report]},
+        )
+    )
+    (made,) = strict(client.get(f"{API}/candidates/s1-c1"))["conversions"]
+    assert (made["conversion"], made["state"], made["servable"]) == ("s1-v1", "refused", False)
+    assert made["figures"] == [
+        {"name": "token_s", "unconverted": 2.0, "converted": 1.0, "ratio": 0.5}
+    ]
+    nodes = strict(client.get(f"{API}/candidates/s1-c1/lineage"))["nodes"]
+    assert nodes[-1]["kind"] == "conversion"
+    kinds = [t["kind"] for t in strict(client.get(f"{API}/studies/s1/trials"))["items"]]
+    assert "conversion" in kinds
 
 
 def test_a_chain_is_recomputed_and_a_changed_entry_found(

@@ -265,6 +265,7 @@ def test_a_built_in_program_brings_what_it_may_import(store: ArtifactStore, home
         "inner_trials/__init__.py",
         "inner_trials/contract.py",
         "inner_trials/reporting.py",
+        "quantised.py",
     ]
     code = store.checkout(bundle.code_tree)
     imported = (

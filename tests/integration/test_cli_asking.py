@@ -89,6 +89,15 @@ def test_promotion_waits_for_approval_and_is_approved_or_declined(arl: Arl) -> N
         assert place.ok("replay", loser, "--wait", "--json").json()["state"] == "completed"
         families = place.show()["families"]
         assert [f["state"] for f in families] == ["promoted", "refused"]
+        for wanted, code, said in (
+            (("--quantize", "int3"), 2, "no such value"),
+            (("--quantize", "int8", "--margin", "-1"), 2, "it must be above 0"),
+            (("--merge",), 2, "the base that the adapter belongs to is not known"),
+            ((), 2, "it says nothing to do"),
+            (("--quantize", "int8", "--margin", "0.1"), 4, "is not promoted"),
+        ):
+            refused = place.run("convert", loser, *wanted)
+            assert (refused.code, said in refused.err) == (code, True), refused.err
 
 
 def test_replay_without_a_promotion_section_is_refused_with_what_to_do(arl: Arl) -> None:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from controller.api.models.conversions import ConversionOut
 from controller.api.models.trials import TrialOut
 from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, Scalar, example
 from ledger.states import CandidateState, FamilyState, Reason
@@ -46,6 +47,7 @@ class CandidateOut(Flagged):
             "source": None,
             "patch": None,
             "trials": [],
+            "conversions": [],
         }
     )
     candidate: str
@@ -59,6 +61,7 @@ class CandidateOut(Flagged):
     source: str | None
     patch: str | None
     trials: list[TrialOut]
+    conversions: list[ConversionOut]
 
 
 class NodeOut(Out):
@@ -73,7 +76,15 @@ class NodeOut(Out):
         }
     )
     kind: Literal[
-        "study", "input", "candidate", "trial", "artifact", "evaluation", "family", "promotion"
+        "study",
+        "input",
+        "candidate",
+        "trial",
+        "artifact",
+        "evaluation",
+        "family",
+        "promotion",
+        "conversion",
     ]
     id: str
     came_from: list[str]

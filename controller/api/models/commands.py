@@ -170,3 +170,26 @@ class TrialWanted(BaseModel):
     parent: str | None = Field(
         default=None, max_length=96, description="Candidate whose source the patch changes."
     )
+
+
+class ConvertWanted(BaseModel):
+    """One item of a study file's `convert` section, without an interpreter of its own."""
+
+    model_config = _wanted({"quantize": "int8", "margin": 0.02})
+    merge: bool | None = Field(
+        default=None, description="true: merge the adapter; false: keep it beside the base."
+    )
+    quantize: Literal["int8", "int4", "gptq", "awq"] | None = None
+    group_size: int | None = Field(default=None, ge=1, le=4096)
+    calibration_rows: int | None = Field(default=None, ge=1, le=100_000)
+    margin: float | None = Field(
+        default=None, gt=0, le=1e15, description="Default: 2 % of the objective's range."
+    )
+    alpha: float | None = Field(default=None, gt=0, lt=0.5)
+    seeds: int | None = Field(default=None, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _one(self) -> "ConvertWanted":
+        if (self.merge is None) == (self.quantize is None):
+            raise ValueError("write one of merge and quantize")
+        return self

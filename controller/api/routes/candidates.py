@@ -18,10 +18,12 @@ router = new_router("candidates")
 
 @router.get("/candidates/{candidate}", response_model=CandidateOut, responses=documented(404))
 def show_candidate(_: Reader, service: TheService, candidate: CandidateId) -> dict[str, Any]:
-    """A candidate and every execution of it."""
+    """A candidate, every execution of it, and what was made of its promoted model."""
     with service.ledger.read() as session:
         found = candidate_named(session, candidate)
-        return flagged(candidate_document(found, summaries.trials_of(session, found.id)))
+        made = reads.list_conversions(session, candidate_id=found.id)
+        trials = summaries.trials_of(session, found.id)
+        return flagged(candidate_document(found, trials, made))
 
 
 @router.get(

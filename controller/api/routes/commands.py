@@ -10,6 +10,7 @@ from controller.api.commanding import Wait, ask
 from controller.api.models.commands import (
     Budgets,
     Command,
+    ConvertWanted,
     Nothing,
     ResumeWanted,
     StudyPatch,
@@ -183,6 +184,18 @@ def replay(change: Submit, candidate: str, body: Nothing | None = None, wait: Wa
 
 
 @router.post(
+    "/candidates/{candidate}/convert",
+    response_model=Command,
+    status_code=202,
+    responses=documented(404, 409),
+)
+def convert(change: Submit, candidate: str, body: ConvertWanted, wait: Wait = 0.0) -> Any:
+    """Make something of a promoted candidate's model, and judge it on the holdout."""
+    wanted = body.model_dump(exclude_none=True)
+    return _ask_for(change, candidate, CommandVerb.CONVERT, wait, convert=wanted)
+
+
+@router.post(
     "/trials/{trial}/replay",
     response_model=Command,
     status_code=202,
@@ -231,11 +244,11 @@ def _ask(
 
 
 def _ask_for(
-    change: Mutation, candidate_id: str, verb: CommandVerb, wait_s: float
+    change: Mutation, candidate_id: str, verb: CommandVerb, wait_s: float, **more: Json
 ) -> StrictResponse:
     with change.service.ledger.read() as session:
         candidate = reads.get_candidate(session, candidate_id)
-    arguments: dict[str, Json] = {"candidate_id": candidate.id}
+    arguments: dict[str, Json] = {"candidate_id": candidate.id, **more}
     return ask(change, candidate.study_id, verb, arguments, wait_s=wait_s)
 
 

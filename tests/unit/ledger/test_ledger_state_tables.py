@@ -11,6 +11,7 @@ from ledger.states import (
     ATTEMPT_TERMINAL,
     ATTEMPT_TRANSITIONS,
     CANDIDATE_TRANSITIONS,
+    CONVERSION_TRANSITIONS,
     FAMILY_TRANSITIONS,
     STUDY_TERMINAL,
     STUDY_TRANSITIONS,
@@ -18,6 +19,7 @@ from ledger.states import (
     TRIAL_TRANSITIONS,
     AttemptState,
     CandidateState,
+    ConversionState,
     FamilyState,
     StudyState,
     TrialState,
@@ -52,6 +54,8 @@ passed awaiting_approval | passed promoted | passed declined
 awaiting_approval promoted | awaiting_approval declined
 """
 
+CONVERSION = "open servable | open refused | open failed"
+
 
 def pairs(written: str) -> set[tuple[str, str]]:
     found = set()
@@ -68,6 +72,7 @@ KINDS: list[tuple[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]], str]] = [
     (AttemptState, ATTEMPT_TRANSITIONS, ATTEMPT),  # type: ignore[list-item]  # as above
     (CandidateState, CANDIDATE_TRANSITIONS, CANDIDATE),  # type: ignore[list-item]  # as above
     (FamilyState, FAMILY_TRANSITIONS, FAMILY),  # type: ignore[list-item]  # as above
+    (ConversionState, CONVERSION_TRANSITIONS, CONVERSION),  # type: ignore[list-item]  # as above
 ]
 
 

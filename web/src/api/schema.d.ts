@@ -139,11 +139,31 @@ export interface paths {
         };
         /**
          * Show Candidate
-         * @description A candidate and every execution of it.
+         * @description A candidate, every execution of it, and what was made of its promoted model.
          */
         get: operations["show_candidate_api_v1_candidates__candidate__get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/candidates/{candidate}/convert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Convert
+         * @description Make something of a promoted candidate's model, and judge it on the holdout.
+         */
+        post: operations["convert_api_v1_candidates__candidate__convert_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2171,6 +2191,7 @@ export interface components {
          * @description A candidate with every execution of it.
          * @example {
          *       "candidate": "st-7f3a-c12",
+         *       "conversions": [],
          *       "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
          *       "params": {
          *         "learning_rate": 0.0003
@@ -2185,6 +2206,8 @@ export interface components {
         CandidateOut: {
             /** Candidate */
             candidate: string;
+            /** Conversions */
+            conversions: components["schemas"]["ConversionOut"][];
             /** Digest */
             digest: string;
             /**
@@ -2335,7 +2358,7 @@ export interface components {
          * @description What an operator may ask of a study; the lease holder applies it.
          * @enum {string}
          */
-        CommandVerb: "pause" | "resume" | "stop" | "cancel" | "extend" | "enqueue" | "replay" | "promote" | "approve" | "decline";
+        CommandVerb: "pause" | "resume" | "stop" | "cancel" | "extend" | "enqueue" | "replay" | "promote" | "approve" | "decline" | "convert";
         /**
          * ContourPlot
          * @description Mean values over two parameters.
@@ -2409,6 +2432,130 @@ export interface components {
             study: string;
             x: components["schemas"]["AxisCells"];
             y: components["schemas"]["AxisCells"];
+        };
+        /**
+         * ConversionOut
+         * @description What was made of a promoted model, and whether it may be served.
+         * @example {
+         *       "actor": "gate",
+         *       "candidate": "st-7f3a-c12",
+         *       "conversion": "st-7f3a-v1",
+         *       "converted": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "created_at": "2026-05-04T09:30:00.000+00:00",
+         *       "detail": "no worse by 0.02 on 512 items (p 0.0004)",
+         *       "ended_at": "2026-05-04T09:30:00.000+00:00",
+         *       "evidence": {
+         *         "difference": -0.002,
+         *         "lower": -0.009,
+         *         "p": 0.0004
+         *       },
+         *       "figures": [
+         *         {
+         *           "converted": 655,
+         *           "name": "tokens_per_s",
+         *           "ratio": 1.6,
+         *           "unconverted": 410
+         *         }
+         *       ],
+         *       "method": "int8",
+         *       "model": "tiny-arithmetic",
+         *       "number": 1,
+         *       "reason": "not_inferior",
+         *       "servable": true,
+         *       "settings": {
+         *         "alpha": 0.05,
+         *         "margin": 0.02,
+         *         "method": "int8",
+         *         "seeds": 1
+         *       },
+         *       "state": "servable",
+         *       "study": "st-7f3a",
+         *       "unconverted": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *     }
+         */
+        ConversionOut: {
+            /** Actor */
+            actor: string;
+            /** Candidate */
+            candidate: string;
+            /** Conversion */
+            conversion: string;
+            /**
+             * Converted
+             * @description Of what was made of it.
+             */
+            converted: string | null;
+            /** Created At */
+            created_at: string;
+            /** Detail */
+            detail: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Evidence */
+            evidence: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Figures */
+            figures: components["schemas"]["FigureOut"][];
+            /**
+             * Method
+             * @description merge, keep, int8, int4, gptq or awq.
+             */
+            method: string;
+            /** Model */
+            model: string;
+            /** Number */
+            number: number;
+            reason: components["schemas"]["Reason"] | null;
+            /** Servable */
+            servable: boolean;
+            /** Settings */
+            settings: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            state: components["schemas"]["ConversionState"];
+            /** Study */
+            study: string;
+            /**
+             * Unconverted
+             * @description Tree digest of the promoted model.
+             */
+            unconverted: string;
+        };
+        /**
+         * ConversionState
+         * @enum {string}
+         */
+        ConversionState: "open" | "servable" | "refused" | "failed";
+        /**
+         * ConvertWanted
+         * @description One item of a study file's `convert` section, without an interpreter of its own.
+         * @example {
+         *       "margin": 0.02,
+         *       "quantize": "int8"
+         *     }
+         */
+        ConvertWanted: {
+            /** Alpha */
+            alpha?: number | null;
+            /** Calibration Rows */
+            calibration_rows?: number | null;
+            /** Group Size */
+            group_size?: number | null;
+            /**
+             * Margin
+             * @description Default: 2 % of the objective's range.
+             */
+            margin?: number | null;
+            /**
+             * Merge
+             * @description true: merge the adapter; false: keep it beside the base.
+             */
+            merge?: boolean | null;
+            /** Quantize */
+            quantize?: ("int8" | "int4" | "gptq" | "awq") | null;
+            /** Seeds */
+            seeds?: number | null;
         };
         /**
          * CoordinatesPlot
@@ -2963,6 +3110,32 @@ export interface components {
             detail: string;
             /** Field */
             field: string;
+        };
+        /**
+         * FigureOut
+         * @description One figure of the promoted model, before and after, measured in one run.
+         * @example {
+         *       "converted": 655,
+         *       "name": "tokens_per_s",
+         *       "ratio": 1.6,
+         *       "unconverted": 410
+         *     }
+         */
+        FigureOut: {
+            /** Converted */
+            converted: number | null;
+            /**
+             * Name
+             * @description first_token_s, token_s, tokens_per_s, load_s, size_bytes, peak_memory_bytes or own_memory_bytes.
+             */
+            name: string;
+            /**
+             * Ratio
+             * @description converted / unconverted.
+             */
+            ratio: number | null;
+            /** Unconverted */
+            unconverted: number | null;
         };
         /**
          * FileOut
@@ -3903,7 +4076,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "study" | "input" | "candidate" | "trial" | "artifact" | "evaluation" | "family" | "promotion";
+            kind: "study" | "input" | "candidate" | "trial" | "artifact" | "evaluation" | "family" | "promotion" | "conversion";
         };
         /**
          * NonFinite
@@ -4890,7 +5063,7 @@ export interface components {
          * @description Why a study, trial or attempt ended, or a decision went as it did. A closed list.
          * @enum {string}
          */
-        Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "imported" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "lineage_incomplete" | "declined_by_operator" | "study_ended";
+        Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "imported" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "lineage_incomplete" | "declined_by_operator" | "study_ended" | "not_inferior" | "inferior" | "no_items";
         /**
          * Report
          * @description What happened since the last report; an empty one only says that the worker lives.
@@ -7356,6 +7529,137 @@ export interface operations {
             };
             /** @description Too slow */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    convert_api_v1_candidates__candidate__convert_post: {
+        parameters: {
+            query?: {
+                /** @description Seconds to wait for the worker's answer; a refusal is a 409 then. */
+                wait?: number;
+            };
+            header?: {
+                /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                candidate: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConvertWanted"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Command"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -32,6 +32,7 @@ export type ModelCallListed = Models["ModelCallListed"];
 export type ModelCall = Models["ModelCallOut"];
 export type Curve = Models["CurveOut"];
 export type Candidate = Models["CandidateOut"];
+export type Conversion = Models["ConversionOut"];
 /** What the event stream says of a study. */
 export type Entry = Models["EventOut"];
 /** One link of a chain. */

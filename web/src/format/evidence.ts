@@ -262,6 +262,7 @@ export function stageText(stage: string | null, is_pool: boolean): string {
   if (is_pool) return "pool";
   if (stage === null) return "replay";
   const [name = "", index] = stage.split(":");
+  if (name === "convert") return index === undefined ? "conversion" : `conversion ${index}`;
   const spaced = words(name.replace(/^stage(\d)/, "stage $1"));
   return index === undefined ? spaced : `${spaced}, seed ${index}`;
 }

@@ -54,6 +54,8 @@ const LOOKS: Readonly<Record<string, Omit<StateLook, "word">>> = {
   awaiting_approval: look("warn", "hand"),
   promoted: look("good", "flag"),
   declined: look("mute", "ban"),
+  // conversions
+  servable: look("good", "check"),
   // candidates and commands
   pending: look("mute", "clock"),
   applied: look("good", "check"),

@@ -177,6 +177,9 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   family_opened: (study) => gate(study),
   family_moved: (study) => gate(study),
   candidate_promoted: (study) => gate(study),
+  conversion_opened: () => [refresh(keys.candidates(), LATER_MS)],
+  conversion_measured: (study) => [openTrial(study)],
+  conversion_ended: () => [refresh(keys.candidates(), LATER_MS)],
 };
 
 const gate = (study: string): readonly Effect[] => [

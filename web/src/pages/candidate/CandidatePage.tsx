@@ -18,6 +18,7 @@ import { PageHeader } from "../../ui/PageHeader";
 import { Failure, Loading, Skeleton } from "../../ui/States";
 import { CandidateLink, Digest, NumberValue, RelativeTime } from "../../ui/Values";
 import { ParamsList } from "../study/ParamsList";
+import { ConversionsCard } from "./ConversionsCard";
 import { GateCard, ReplaysCard, useFamilies } from "./GateCards";
 import { LineageCard } from "./LineageCard";
 import { ReplayAction } from "./ReplayAction";
@@ -79,6 +80,9 @@ function Loaded({ candidate }: { readonly candidate: Candidate }) {
                   <DiffView patch={candidate.patch} />
                 </Card>
               )}
+              {candidate.conversions.map((conversion) => (
+                <ConversionsCard key={conversion.conversion} conversion={conversion} />
+              ))}
               {families.map((family, place) =>
                 family === undefined ? (
                   <Skeleton key={place} height="28rem" />
