@@ -292,8 +292,7 @@ _FAULTS: Final[Mapping[Reason, FaultClass]] = {
 
 
 FREE: Final = frozenset({Reason.INVALID_PLAN, Reason.IMPORTED})
-"""Endings that are not taken from the budget: the trial was refused before anything ran, or
-another tool ran it."""
+"""Endings that cost no budget: refused before anything ran, or run by another tool."""
 
 
 def fault_class(reason: Reason) -> FaultClass:
