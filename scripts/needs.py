@@ -25,7 +25,7 @@ def not_importable(*names: str) -> str:
 def missing_training() -> str:
     if reason := not_importable("torch", "trl", "peft"):
         return reason
-    how = "scripts/convert_cpu.sh torchao installs it (10 MB)"
+    how = "scripts/beside.sh torchao installs it (10 MB)"
     return _missing_beside("ARL_TORCHAO", ".torchao", "torchao", how)
 
 
@@ -70,7 +70,7 @@ def missing_vllm() -> str:
 
 
 def missing_deepspeed() -> str:
-    how = "scripts/deepspeed_cpu.sh installs it (50 MB)"
+    how = "scripts/beside.sh deepspeed installs it (50 MB)"
     return _missing_beside("ARL_DEEPSPEED", ".deepspeed", "DeepSpeed", how)
 
 

@@ -82,7 +82,7 @@ main() {
   local python fingerprint
   [ "$(uname -s)" = Linux ] || die "ARL runs on Linux (it uses pidfds and subreapers), not on $(uname -s)"
   if [ -x .venv/bin/python ] && is_suitable .venv/bin/python; then python=.venv/bin/python; else python=$(find_python); fi
-  fingerprint=$({ cat pyproject.toml constraints/cpu.txt; echo "$EXTRAS" "$PWD"; "$python" --version; cat scripts/convert_cpu.sh; } | sha256sum | cut -d' ' -f1)
+  fingerprint=$({ cat pyproject.toml constraints/cpu.txt; echo "$EXTRAS" "$PWD"; "$python" --version; cat scripts/beside.sh; } | sha256sum | cut -d' ' -f1)
   if [ "$python" = .venv/bin/python ] && [ "$(cat "$STAMP" 2>/dev/null)" = "$fingerprint" ]; then return; fi
 
   if [ "$python" != .venv/bin/python ]; then
@@ -97,7 +97,7 @@ main() {
   say "Installing ARL and its dependencies ($(grep -c '==' constraints/cpu.txt) pinned packages; about a minute)"
   .venv/bin/python -m pip install "${quietly[@]}" -e ".[$EXTRAS]" -c constraints/cpu.txt
   rm -rf .torchao # it was made beside what .venv had before
-  scripts/convert_cpu.sh torchao
+  scripts/beside.sh torchao
   echo "$fingerprint" >"$STAMP"
   say "Ready in $((SECONDS - started)) s: .venv/bin/arl"
 }

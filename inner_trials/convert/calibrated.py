@@ -20,7 +20,7 @@ def check(artifact: Path, group_size: int) -> None:
         raise SettingsError(
             "options.method: gptq and awq need llm-compressor, which this Python lacks; it wants"
             " an environment of its own: name its interpreter in convert's python"
-            " (scripts/convert_cpu.sh llmcompressor makes one)"
+            " (scripts/beside.sh llmcompressor makes one)"
         )
     check_groups(artifact, group_size)
 

@@ -15,7 +15,7 @@ def check(artifact: Path, group_size: int | None) -> None:
     if importlib.util.find_spec("torchao") is None:
         raise SettingsError(
             "options.method: int8 and int4 need torchao, which this Python lacks; name one that"
-            " has it in convert's python (scripts/convert_cpu.sh torchao makes one)"
+            " has it in convert's python (scripts/beside.sh torchao makes one)"
         )
     if group_size is not None:
         check_groups(artifact, group_size)

@@ -21,10 +21,10 @@ COMPRESSOR = (
     Path(os.environ.get("ARL_LLMCOMPRESSOR") or sft_runs.ROOT / ".llmcompressor") / "bin/python"
 )
 needs_torchao = pytest.mark.skipif(
-    not TORCHAO.exists(), reason="no torchao: scripts/convert_cpu.sh torchao"
+    not TORCHAO.exists(), reason="no torchao: scripts/beside.sh torchao"
 )
 needs_compressor = pytest.mark.skipif(
-    not COMPRESSOR.exists(), reason="no llm-compressor: scripts/convert_cpu.sh llmcompressor"
+    not COMPRESSOR.exists(), reason="no llm-compressor: scripts/beside.sh llmcompressor"
 )
 LORA = {"parameterization": "lora", "lora_r": 4, "keep_adapter": True, "max_steps": 20}
 

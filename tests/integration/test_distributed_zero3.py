@@ -1,7 +1,7 @@
 """ZeRO-3 by DeepSpeed in two CPU processes: it learns what one process does, saves, goes on and
 is exported whole.
 
-Slow, and only where DeepSpeed is installed: `scripts/deepspeed_cpu.sh` makes `.deepspeed`, or
+Slow, and only where DeepSpeed is installed: `scripts/beside.sh deepspeed` makes `.deepspeed`, or
 ARL_DEEPSPEED names the environment.
 """
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.skipif(
-        not PYTHON.exists(), reason="no DeepSpeed in .deepspeed: scripts/deepspeed_cpu.sh"
+        not PYTHON.exists(), reason="no DeepSpeed in .deepspeed: scripts/beside.sh deepspeed"
     ),
 ]
 

@@ -1,6 +1,6 @@
 """A study written for MLflow opens in MLflow: runs, parameters, metrics with history, the model.
 
-Slow, and only where MLflow is installed: `scripts/mlflow_beside.sh` makes `.mlflow`, or ARL_MLFLOW
+Slow, and only where MLflow is installed: `scripts/beside.sh mlflow` makes `.mlflow`, or ARL_MLFLOW
 names the environment.
 """
 
@@ -22,7 +22,7 @@ PYTHON = Path(os.environ.get("ARL_MLFLOW") or ROOT / ".mlflow") / "bin" / "pytho
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not PYTHON.exists(), reason="no MLflow in .mlflow: mlflow_beside.sh"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="no MLflow in .mlflow: beside.sh mlflow"),
 ]
 
 READ = """

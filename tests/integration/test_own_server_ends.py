@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from inner_trials.own_server import _GUARD
+from inner_trials.own_server import GUARD
 from tests.target_runs import is_alive, wait_until
 
 
 def guarded(script: str) -> "subprocess.Popen[bytes]":
     """A server that is a shell script, guarded as a trial guards its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", _GUARD, "/bin/sh", "-c", script],
+        [sys.executable, "-c", GUARD, "/bin/sh", "-c", script],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )
