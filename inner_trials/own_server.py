@@ -39,6 +39,7 @@ for name in os.listdir("/proc"):
             os.kill(int(name), signal.SIGKILL)
     except ProcessLookupError:
         pass
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 os.kill(os.getpid(), -status) if status < 0 else os._exit(status)
 """
 """Ends the server and all that it started once the other end of its stdin is closed, whatever
