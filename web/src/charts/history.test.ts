@@ -47,6 +47,14 @@ describe("the history", () => {
     expect(best?.data.at(-1)).toEqual([9, 0.4]);
   });
 
+  it("makes room for the baseline and its noise, however far off the trials are", () => {
+    const baseline = seriesOf(plot()).find((series) => series.name === "baseline");
+    expect(baseline?.data).toEqual([
+      [3, 0.45],
+      [3, 0.55],
+    ]);
+  });
+
   it("has no best, no baseline and no marks where every trial failed", () => {
     const failed = plot({
       points: EMPTY,

@@ -83,7 +83,7 @@ export function historyOption(plot: HistoryPlot, palette: Palette): ChartOption 
       { type: "value", gridIndex: 1, min: -1, max: 1, show: false },
     ],
     series: [
-      bandSeries(plot, palette),
+      bandSeries(plot, palette, last),
       bestSeries(plot, palette, last),
       ...outcomeSeries(plot, palette),
     ],
@@ -92,9 +92,10 @@ export function historyOption(plot: HistoryPlot, palette: Palette): ChartOption 
 
 /** Both grids begin where the longest number of the axis ends: fitted by itself, each would begin
  * elsewhere, and a trial without a value stand under another one's. */
-function labelsWidth({ points }: HistoryPlot): number {
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of points.value) {
+function labelsWidth(plot: HistoryPlot): number {
+  const mean = baselineMean(plot);
+  let [low, high] = mean === null ? [Infinity, -Infinity] : [mean, mean];
+  for (const value of plot.points.value) {
     if (value === null) continue;
     low = Math.min(low, value);
     high = Math.max(high, value);
@@ -156,14 +157,20 @@ function bestSeries(plot: HistoryPlot, palette: Palette, last: number): ChartOpt
 }
 
 /** The baseline's mean, and around it the band in which nothing differs. */
-function bandSeries(plot: HistoryPlot, palette: Palette): ChartOption {
+function bandSeries(plot: HistoryPlot, palette: Palette, last: number): ChartOption {
   const mean = baselineMean(plot);
   if (mean === null) return { type: "line", name: "baseline", data: [] };
   const noise = plot.noise_floor ?? 0;
   return {
     type: "line",
     name: "baseline",
-    data: [],
+    // Unseen: an axis makes room for points only, not for lines and areas.
+    data: [
+      [last, mean - noise],
+      [last, mean + noise],
+    ],
+    symbol: "none",
+    lineStyle: { opacity: 0 },
     silent: true,
     z: 1,
     markLine: {

@@ -14,6 +14,7 @@ it("an entry is told in a sentence, and looks as its state does", () => {
   expect(said("study_moved", { new: "paused", reason: "paused_by_operator" }).text).toBe(
     "Study is paused (paused by operator)",
   );
+  expect(said("family_moved", { new: "passed", reason: "passed" }).text).toBe("Promotion passed");
   expect(said("study_moved", { new: "cancelled", reason: "cancelled" }).text).toBe(
     "Study is cancelled",
   );

@@ -81,7 +81,7 @@ const TELLERS: Readonly<Record<string, Teller>> = {
       `${plural(count(p.count), "network request")}, ${String(count(p.refused))} refused`,
     ),
   attempt_exited: (p) => told("drain", "info", `${attempt(p)} ended: ${code(p.cause)}`),
-  attempt_ended: (p) => asState(p.new, `${attempt(p)} ${code(p.new)}${because(p.reason)}`),
+  attempt_ended: (p) => asState(p.new, `${attempt(p)} ${code(p.new)}${because(p.reason, p.new)}`),
   artifact_recorded: (p) => told("file", "info", `Stored ${code(p.role)} of ${attempt(p)}`),
   trial_evaluated: (p) =>
     told("scale", "info", `Scored ${number(p.value)} on ${code(p.split)}: ${text(p.trial_id)}`),
@@ -89,17 +89,18 @@ const TELLERS: Readonly<Record<string, Teller>> = {
     const outcome = OUTCOMES[text(p.verdict)] ?? "measured";
     return asState(
       outcome,
-      `${text(p.trial_id)} ${outcome}${because(p.reason)}, value ${number(p.value)}`,
+      `${text(p.trial_id)} ${outcome}${because(p.reason, outcome)}, value ${number(p.value)}`,
     );
   },
   trial_served: (p) =>
     told("copy", "mute", `${text(p.trial_id)} answered from ${text(p.of_trial)}`),
-  trial_ended: (p) => asState(p.new, `${text(p.trial_id)} ${code(p.new)}${because(p.reason)}`),
+  trial_ended: (p) =>
+    asState(p.new, `${text(p.trial_id)} ${code(p.new)}${because(p.reason, p.new)}`),
   family_opened: (p) =>
     told("scale", "rare", `Family ${number(p.number)} opened for ${text(p.model)}`),
   holdout_used: (p) =>
     told("ruler", "rare", `Holdout used ${number(p.use)} of ${number(p.limit)} times`),
-  family_moved: (p) => asState(p.new, `Promotion ${code(p.new)}${because(p.reason)}`),
+  family_moved: (p) => asState(p.new, `Promotion ${code(p.new)}${because(p.reason, p.new)}`),
   candidate_promoted: (p) =>
     told("flag", "good", `${text(p.candidate_id)} promoted for ${text(p.model)}`),
 };

@@ -98,7 +98,7 @@ function AddTrial({ ids, onAdd }: AddTrialProps) {
         label="Add a trial by its id"
         value={text}
         maxLength={200}
-        placeholder="STUDY-t12"
+        placeholder="STUDY-12"
         onChange={setText}
       />
       <Button type="submit">Add</Button>
