@@ -7,7 +7,7 @@ import { Clipped, Moment } from "../../ui/Values";
 
 export const linkColumns: readonly Column<Link>[] = [
   { id: "seq", title: "Seq", width: 76, isNumber: true, cell: (row) => row.seq },
-  { id: "at", title: "At", width: 170, cell: (row) => <Moment at={row.at} /> },
+  { id: "at", title: "At", width: 235, cell: (row) => <Moment at={row.at} /> },
   {
     id: "kind",
     title: "Kind",

@@ -69,7 +69,7 @@ export function ModelsPage() {
     <>
       <PageHeader
         title="Models"
-        note="A name and the candidate that stands for it; the gate moves it, and only forward."
+        note="A name and the candidate that stands for it; the gate moves it on, a person may roll it back."
       />
       <Stack>
         <PromotionTabs />

@@ -9,7 +9,7 @@ import { Empty, Failure } from "../../ui/States";
 import { Clipped, Moment } from "../../ui/Values";
 
 const COLUMNS: readonly Column<Audited>[] = [
-  { id: "at", title: "At", width: 170, cell: (row) => <Moment at={row.at} /> },
+  { id: "at", title: "At", width: 235, cell: (row) => <Moment at={row.at} /> },
   {
     id: "actor",
     title: "Who",
