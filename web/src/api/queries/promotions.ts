@@ -9,7 +9,7 @@ export type PromotionDetail = components["schemas"]["PromotionDetail"];
 export type PromotionState = Promotion["state"];
 export type ReplayRun = components["schemas"]["RunOut"];
 export type Model = components["schemas"]["ModelOut"];
-export type Incumbent = components["schemas"]["IncumbentOut"];
+export type Incumbent = components["schemas"]["PositionOut"];
 
 export interface PromotionListQuery {
   readonly state?: readonly PromotionState[] | undefined;

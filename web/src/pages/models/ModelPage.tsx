@@ -89,11 +89,14 @@ function item(incumbent: Incumbent, is_current: boolean): TimelineItem {
       <>
         <CandidateLink id={incumbent.candidate}>{shortId(incumbent.candidate)}</CandidateLink>{" "}
         {is_current && <Tag tone="good">in place</Tag>}
+        {incumbent.aliases.map((alias) => (
+          <Tag key={alias}>{`@${oneLine(alias, 60)}`}</Tag>
+        ))}
       </>
     ),
     detail: (
       <>
-        {`Incumbent ${String(incumbent.seq)}, approved by ${oneLine(incumbent.approver, 80)}, from `}
+        {`${how(incumbent)} by ${oneLine(incumbent.approver, 80)}, from `}
         <Link to="/studies/$study" params={{ study: incumbent.study }}>
           {incumbent.study}
         </Link>
@@ -105,8 +108,18 @@ function item(incumbent: Incumbent, is_current: boolean): TimelineItem {
             </Link>
           </>
         )}
+        {incumbent.signature !== null &&
+          ` · signed with key ${incumbent.signature.key.slice(0, 12)}…`}
+        {incumbent.note !== "" && <p>{oneLine(incumbent.note, 300)}</p>}
       </>
     ),
     aside: <RelativeTime at={incumbent.at} />,
   };
+}
+
+function how({ seq, rolled_back_to }: Incumbent): string {
+  const place = `Incumbent ${String(seq)}`;
+  return rolled_back_to === null
+    ? `${place}, approved`
+    : `${place}, rolled back to ${String(rolled_back_to)}`;
 }
