@@ -34,17 +34,39 @@ def page_of_entries(
     limit: int = 100,
 ) -> list[EntryRecord]:
     """At most `limit` entries, beyond sequence number `after` in the order asked for."""
+    seq = ENTRIES.c.seq
+    order = seq.desc() if descending else seq
     query = select(ENTRIES).where(ENTRIES.c.chain == chain)
     if kinds:
-        query = query.where(ENTRIES.c.kind.in_(list(kinds)))
-    if after is not None:
-        query = query.where(ENTRIES.c.seq < after if descending else ENTRIES.c.seq > after)
-    seq = ENTRIES.c.seq
-    rows = session.connection.execute(
-        query.order_by(seq.desc() if descending else seq).limit(limit)
-    ).all()
+        places = _places(session, chain, kinds, after, descending=descending, limit=limit)
+        query = query.where(seq.in_(places))
+    elif after is not None:
+        query = query.where(seq < after if descending else seq > after)
+    rows = session.connection.execute(query.order_by(order).limit(limit)).all()
     previous = _previous(session, chain, rows)
     return [entry_from(row, previous.get(row.seq - 1, GENESIS)) for row in rows]
+
+
+def _places(
+    session: ReadSession,
+    chain: str,
+    kinds: Sequence[str],
+    after: int | None,
+    *,
+    descending: bool,
+    limit: int,
+) -> list[int]:
+    """Sequence numbers of a page of some kinds. Each kind is asked for by itself, since its index
+    is in order; asked for together, a database would rather read the whole chain."""
+    seq = ENTRIES.c.seq
+    found: list[int] = []
+    for kind in set(kinds):
+        query = select(seq).where(ENTRIES.c.chain == chain, ENTRIES.c.kind == kind)
+        if after is not None:
+            query = query.where(seq < after if descending else seq > after)
+        order = seq.desc() if descending else seq
+        found += session.connection.execute(query.order_by(order).limit(limit)).scalars()
+    return sorted(found, reverse=descending)[:limit]
 
 
 @dataclass(frozen=True, slots=True)
