@@ -25,7 +25,7 @@ def importances(sample: Sample, axes: Sequence[Axis], *, maximize: bool) -> dict
     top_count = max(round(TOP_SHARE * count), LEAST // 4)
     why = ""
     if count < LEAST:
-        why = f"{count} trials have a value; it takes {LEAST}"
+        why = f"trials with a value: {count}; it takes {LEAST}"
     elif len(set(sample.values)) < 2:
         why = "every trial has the same value"
     shares: list[tuple[str, float]] = []
