@@ -152,7 +152,7 @@ def test_every_plot_of_failed_and_unfinished_trials_is_valid(
         shown = {name: plot(client, "s1", name) for name in PLOTS if name != "contour"}
     assert shown["history"]["without_value"]["number"] == [0, 1]
     assert shown["intermediate"]["curves"][0]["values"] == [None, None]
-    assert shown["importances"]["why_empty"].startswith("0 trials have a value")
+    assert shown["importances"]["why_empty"].startswith("trials with a value: 0;")
 
 
 @pytest.fixture
