@@ -397,7 +397,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Tar
         end_supervisor(base / "attempts-root")
 
 
-@pytest.mark.parametrize("what", PROGRAMS)
+@pytest.mark.parametrize(
+    "what",
+    [pytest.param(w, marks=pytest.mark.slow) if w == "many" else w for w in PROGRAMS],
+)
 def test_what_a_program_left_is_collected_or_refused_as_it_is_locally(
     both: tuple[Target, Target], tmp_path: Path, what: str
 ) -> None:

@@ -107,7 +107,7 @@ def test_an_older_ledger_is_upgraded_in_place(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "l.db") as raw:
         raw.execute("DROP TABLE measurements")
         raw.execute("DROP TABLE conversions")
-        raw.execute("UPDATE alembic_version SET version_num = '0004'")
+        raw.execute("UPDATE alembic_version SET version_num = '0005'")
     raw.close()
     from alembic import command
     from sqlalchemy import create_engine

@@ -136,6 +136,7 @@ def test_a_shadow_gate_never_switches_and_leaves_nothing(
     assert serve.recorded() == (before["served_as"], 1)
 
 
+@pytest.mark.slow
 def test_a_merged_model_is_gated_where_it_is_served_and_nowhere_loaded(
     serve: Serving, server: ModelServer
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_merged_model_is_gated_where_it_is_served_and_nowhere_loaded(
     assert (server.adapters, serve.recorded()) == ({}, None)
 
 
+@pytest.mark.slow
 def test_what_is_served_already_is_not_served_again(serve: Serving, server: ModelServer) -> None:
     kept(serve.into(server, BETTER))
     again = serve.into(server, BETTER)
@@ -258,6 +260,7 @@ def test_a_gate_that_is_ended_switches_nothing_and_leaves_nothing_for_long(
     assert [path.name for path in attempts.iterdir() if "serving" in path.name] == []
 
 
+@pytest.mark.slow
 def test_one_gate_at_a_time_below_one_home(serve: Serving, server: ModelServer) -> None:
     folder = serve.arl.home / "serving"
     folder.mkdir(exist_ok=True)
@@ -340,6 +343,7 @@ def test_answers_that_are_no_text_are_scored_as_wrong(serve: Serving, server: Mo
     assert server.adapters == {}
 
 
+@pytest.mark.slow
 def test_a_key_is_sent_and_a_server_that_wants_another_is_left_alone(
     serve: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +365,7 @@ def test_an_address_that_the_operator_does_not_allow_is_not_asked(
     assert "ARL_MODELS_ALLOW_PRIVATE" in done.err
 
 
+@pytest.mark.slow
 def test_what_an_earlier_gate_left_is_taken_out(serve: Serving, server: ModelServer) -> None:
     server.adapters[f"{serve.name}@0123456789ab"] = "/left"
     server.adapters["other@0123456789ab"] = "/others"
@@ -368,6 +373,7 @@ def test_what_an_earlier_gate_left_is_taken_out(serve: Serving, server: ModelSer
     assert set(server.adapters) == {serve.name, document["served_as"], "other@0123456789ab"}
 
 
+@pytest.mark.slow
 def test_what_a_server_was_started_with_is_the_incumbent_until_it_is_beaten(
     serve: Serving, server: ModelServer
 ) -> None:
@@ -385,6 +391,7 @@ def test_what_a_server_was_started_with_is_the_incumbent_until_it_is_beaten(
         assert set(fresh.adapters) == {name, best["served_as"]}
 
 
+@pytest.mark.slow
 def test_a_server_that_serves_another_than_the_record_says_is_no_place_for_a_gate(
     serve: Serving, server: ModelServer
 ) -> None:
