@@ -47,7 +47,7 @@ def most_at_once(lab: ContainerLab) -> int:
     return most
 
 
-@pytest.mark.parametrize("trials", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trials", [30, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(3600)
 def test_container_trials_leave_no_container_mount_cgroup_network_or_file_behind(
     lab: ContainerLab, trials: int

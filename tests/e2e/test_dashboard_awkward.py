@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from controller.client import Client
-from tests.e2e_pages import LOOKS, LOOKS_IN_TURN, Look, Watched, look_at
+from tests.e2e_pages import LOOKS, LOOKS_IN_TURN, ONE_LOOK, Look, Watched, look_at
 from tests.e2e_studies import ROWS, RUN, fill_awkward
 from tests.serve_runs import Served, served
 
@@ -98,7 +98,7 @@ def test_every_page_of_no_one_study_is_whole(browser: Browser, server: Served, l
     assert wrong_with(browser, server, "all", [*ELSEWHERE, *missing], look) == {}
 
 
-@pytest.mark.parametrize("look", LOOKS_IN_TURN, ids=str)
+@pytest.mark.parametrize("look", ONE_LOOK, ids=str)
 def test_every_page_of_an_empty_ledger_is_whole(
     browser: Browser, tmp_path: Path, look: Look
 ) -> None:
