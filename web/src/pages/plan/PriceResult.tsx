@@ -34,11 +34,7 @@ export function PriceResult({ plan }: { readonly plan: PlanPrice }) {
           label="Takes"
           note={hours === undefined ? "give the seconds of one trial" : "typically, all in all"}
         >
-          {hours === undefined || hours === null || hours.typical === null ? (
-            <None />
-          ) : (
-            formatDuration(hours.typical * 3600)
-          )}
+          {hours === undefined || hours === null ? <None /> : formatDuration(hours.typical * 3600)}
         </StatTile>
       </StatTiles>
       <Card title="Price" note="least – typical – most; error rates are simulated" isFlush>
@@ -142,7 +138,7 @@ function RangeCell({ range }: { readonly range: Range | null }) {
     );
   }
   const [least, typical, most] = [range.least, range.typical, range.most].map((value) =>
-    value === null ? "∞" : formatNumber(value, 3),
+    formatNumber(value, 3),
   );
   return <td>{least === most ? typical : `${least ?? ""} – ${typical ?? ""} – ${most ?? ""}`}</td>;
 }
