@@ -21,7 +21,8 @@ def trials_of(ledger: Path) -> Iterator[dict[str, Any]]:
     with sqlite3.connect(ledger) as source:
         query = (
             "SELECT t.id, t.number, t.state, t.value, t.started_at, t.ended_at, c.params "
-            "FROM trials t JOIN candidates c ON c.id = t.candidate_id ORDER BY t.number"
+            "FROM trials t JOIN candidates c ON c.id = t.candidate_id "
+            "WHERE t.study_id = 'bulk' ORDER BY t.number"
         )
         for trial, number, state, value, started, ended, params in source.execute(query):
             said = "SELECT metric, value FROM latest_values WHERE trial_id = ? ORDER BY metric"
