@@ -51,13 +51,18 @@ def allowed(scope: Scope) -> Callable[[Request], Principal]:
             return principal
         if not principal.may(Scope.READ):
             raise Refused("not_found", f"{request.url.path}: there is no such thing")
-        raise Refused(
-            "forbidden",
-            f"token {principal.name} has no scope {scope}: it needs one with "
-            f"`arl token create NAME --scope {scope}`",
-        )
+        raise forbidden(principal, scope)
 
     return check
+
+
+def forbidden(principal: Principal, scope: Scope) -> Refused:
+    """That whoever asks may look, but not this."""
+    return Refused(
+        "forbidden",
+        f"token {principal.name} has no scope {scope}: it needs one with "
+        f"`arl token create NAME --scope {scope}`",
+    )
 
 
 def principal_of(request: Request) -> Principal:

@@ -112,6 +112,18 @@ def test_every_change_is_audited_in_the_chain(client: TestClient) -> None:
     assert verify_ledger(service_of(client).ledger, None) == []
 
 
+@pytest.mark.parametrize(
+    "address", ["entries?chain=service", "chains/service", "chains/service/links"]
+)
+def test_the_chain_that_holds_the_audit_is_for_who_may_see_the_audit(
+    client: TestClient, address: str
+) -> None:
+    reader, admin = token(client, "read"), token(client, "admin")
+    refused = client.get(f"/api/v1/{address}", headers=reader)
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert client.get(f"/api/v1/{address}", headers=admin).status_code == 200
+
+
 def test_a_browser_signs_in_with_a_cookie_that_scripts_cannot_read(client: TestClient) -> None:
     made = token(client, "read")["Authorization"].removeprefix("Bearer ")
     assert client.post("/api/v1/session", json={"token": "arl_wrong"}).status_code == 401

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Path, Query, Request
 
+from controller.api.access import Principal, forbidden
 from controller.api.models.events import ChainOut, EntriesOut
 from controller.api.problems import documented
 from controller.api.reading import LONGEST_NAME, Limit, Reader, TheService
 from controller.api.routing import new_router
+from controller.api.tokens import Scope
 from controller.documents.events import entry_document
 from controller.documents.finite import flagged
 from controller.documents.plain_text import plain
@@ -26,6 +28,8 @@ LINKS_AT_ONCE: Final = 5000
 """Recomputed at one request: some fifty milliseconds."""
 CHAINS_KEPT: Final = 1000
 
+CHAIN: Final = "A study's id, or `service` (scope admin)"
+ChainName = Annotated[str, Path(max_length=LONGEST_NAME, description=CHAIN)]
 Seq = Annotated[int | None, Query(ge=0, le=LONGEST_SEQ, description="Beyond this place")]
 
 
@@ -56,8 +60,10 @@ def verified_of(request: Request) -> Verified:
     return found
 
 
-def head_named(session: ReadSession, chain: str) -> ChainHead:
-    """Raises NotFound."""
+def head_named(session: ReadSession, chain: str, reader: Principal) -> ChainHead:
+    """Raises NotFound; Refused for the service's chain, which holds tokens and the audit."""
+    if chain == SERVICE_CHAIN and not reader.may(Scope.ADMIN):
+        raise forbidden(reader, Scope.ADMIN)
     head = None if "\0" in chain else find_head(session, chain)
     if head is None:
         raise NotFound(
@@ -68,11 +74,9 @@ def head_named(session: ReadSession, chain: str) -> ChainHead:
 
 @router.get("/entries", response_model=EntriesOut, responses=documented(404))
 def list_entries(
-    _: Reader,
+    reader: Reader,
     service: TheService,
-    chain: Annotated[
-        str, Query(max_length=LONGEST_NAME, description="A study's id, or `service`")
-    ],
+    chain: Annotated[str, Query(max_length=LONGEST_NAME, description=CHAIN)],
     kind: Annotated[
         list[Annotated[str, Query(max_length=64)]] | None, Query(description="Only these kinds")
     ] = None,
@@ -83,7 +87,7 @@ def list_entries(
     """Links of a chain, of some kinds or all, in either direction."""
     kinds = None if kind is None else [name for name in kind if "\0" not in name] or [""]
     with service.ledger.read() as session:
-        head = head_named(session, chain)
+        head = head_named(session, chain, reader)
         found = page_of_entries(
             session,
             chain,
@@ -104,13 +108,13 @@ def list_entries(
 @router.get("/chains/{chain}", response_model=ChainOut, responses=documented(404))
 def show_chain(
     request: Request,
-    _: Reader,
+    reader: Reader,
     service: TheService,
-    chain: Annotated[str, Path(max_length=LONGEST_NAME, description="A study's id, or `service`")],
+    chain: ChainName,
 ) -> dict[str, Any]:
     """Where a chain ends. Each request recomputes some thousand links more, from the last."""
     with service.ledger.read() as session:
-        head = head_named(session, chain)
+        head = head_named(session, chain, reader)
         done = verified_of(request).further(session, head)
         kinds = list(kinds_of(session, chain))
     at_end = (done.seq, done.digest) == (head.seq, head.digest)

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Generator
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Query
 from fastapi.responses import StreamingResponse
 
 from controller.api.access import Principal, allowed
 from controller.api.models.events import LinksOut
 from controller.api.problems import documented
-from controller.api.reading import LONGEST_NAME, Reader, TheService
-from controller.api.routes.entries import LONGEST_SEQ, head_named
+from controller.api.reading import Reader, TheService
+from controller.api.routes.entries import LONGEST_SEQ, ChainName, head_named
 from controller.api.routing import new_router
 from controller.api.streams import Pieces
 from controller.api.tokens import Scope
@@ -33,16 +33,16 @@ Admin = Annotated[Principal, Depends(allowed(Scope.ADMIN))]
 
 @router.get("/chains/{chain}/links", response_model=LinksOut, responses=documented(404))
 def list_links(
-    _: Reader,
+    reader: Reader,
     service: TheService,
-    chain: Annotated[str, Path(max_length=LONGEST_NAME, description="A study's id, or `service`")],
+    chain: ChainName,
     after: Annotated[int, Query(ge=0, le=LONGEST_SEQ, description="Beyond this place")] = 0,
     limit: Annotated[int, Query(ge=1, le=2000, description="Links of a page, at most")] = 500,
 ) -> dict[str, Any]:
     """Links as they are stored. Each digest is sha256 of the one before (64 zeros before the
     first) followed by the body, both as text: whoever has them can recompute the chain."""
     with service.ledger.read() as session:
-        head = head_named(session, chain)
+        head = head_named(session, chain, reader)
         found = page_of_links(session, chain, after=after, limit=limit)
     items = [{"seq": o.seq, "kind": o.kind, "body": o.body, "digest": o.digest} for o in found]
     return {

@@ -8076,7 +8076,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A study's id, or `service` */
+                /** @description A study's id, or `service` (scope admin) */
                 chain: string;
             };
             cookie?: never;
@@ -8194,7 +8194,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description A study's id, or `service` */
+                /** @description A study's id, or `service` (scope admin) */
                 chain: string;
             };
             cookie?: never;
@@ -8305,7 +8305,7 @@ export interface operations {
     list_entries_api_v1_entries_get: {
         parameters: {
             query: {
-                /** @description A study's id, or `service` */
+                /** @description A study's id, or `service` (scope admin) */
                 chain: string;
                 /** @description Only these kinds */
                 kind?: string[] | null;

@@ -2,6 +2,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
+import { whoQuery } from "../../api/queries/access";
 import { chainQuery, linksQuery } from "../../api/queries/ledger";
 import { studiesQuery } from "../../api/queries/studies";
 import type { Link as ChainLink } from "../../api/types";
@@ -29,6 +30,8 @@ export function LedgerPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const studies = useInfiniteQuery(studiesQuery({ sort: "submitted_at", order: "desc" }));
+  const who = useQuery(whoQuery());
+  const is_admin = who.data?.scopes.includes("admin") === true;
   const listed = studies.data?.pages.flatMap((page) => page.items) ?? [];
   // Without a chain in the address: that of the newest study.
   const chain =
@@ -37,7 +40,7 @@ export function LedgerPage() {
     void navigate({ search: (now) => ({ ...now, chain, ...next }), replace: true });
   const choices = [
     ...listed.map((study) => ({ value: study.study, label: oneLine(study.name, 60) })),
-    { value: SERVICE_CHAIN, label: "Service: tokens and requests" },
+    ...(is_admin ? [{ value: SERVICE_CHAIN, label: "Service: tokens and requests" }] : []),
   ];
   if (chain !== undefined && !choices.some((choice) => choice.value === chain)) {
     choices.unshift({ value: chain, label: oneLine(chain, 60) });
