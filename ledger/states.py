@@ -102,8 +102,8 @@ STUDY_TRANSITIONS: Final[Mapping[StudyState, frozenset[StudyState]]] = {
     | _STUDY_ENDS,
     StudyState.DRAINING: frozenset({StudyState.REPLAYING, StudyState.PAUSED}) | _STUDY_ENDS,
     StudyState.REPLAYING: frozenset({StudyState.COMPLETED, StudyState.PAUSED}) | _STUDY_ENDS,
-    # Only a command (extend, replay, trial) opens a completed study again; an entry says so.
-    StudyState.COMPLETED: frozenset({StudyState.RUNNING}),
+    # Only by a command: to search on (extend, trial), or to judge (replay, convert).
+    StudyState.COMPLETED: frozenset({StudyState.RUNNING, StudyState.REPLAYING}),
 }
 
 _TRIAL_ENDS: Final = frozenset({TrialState.FAILED, TrialState.CANCELLED})
@@ -296,5 +296,5 @@ FREE: Final = frozenset({Reason.INVALID_PLAN, Reason.IMPORTED})
 
 
 def fault_class(reason: Reason) -> FaultClass:
-    """Whose doing `reason` is; FaultClass.NONE for an ordinary ending."""
+    """Whose doing it is; FaultClass.NONE for an ordinary ending."""
     return _FAULTS.get(reason, FaultClass.NONE)

@@ -38,16 +38,8 @@ def open_by_hand(ctx: StepContext, candidate_id: str, wanted: object, actor: str
             )
     for digest in _sources(ctx, family, 1).values():
         _check_intact(ctx, digest)
-    reopen(ctx, f"{conversion.method} of {candidate_id} for {actor}")
+    ctx.move(StudyState.REPLAYING, detail=f"{conversion.method} of {candidate_id} for {actor}")
     _open(ctx, family, conversion, actor)
-
-
-def reopen(ctx: StepContext, detail: str) -> None:
-    """Take a completed study up again for its conversions; why it once ended stays."""
-    ended = ctx.view.study.reason
-    ctx.move(StudyState.RUNNING, detail=detail)
-    ctx.move(StudyState.DRAINING, ended)
-    ctx.move(StudyState.REPLAYING)
 
 
 def _check_intact(ctx: StepContext, digest: str) -> None:

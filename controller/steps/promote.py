@@ -7,7 +7,7 @@ from controller.decisions.lineage import missing_links
 from controller.decisions.promotion import PromotionFacts, decide_promotion
 from controller.steps import evidence, lineage
 from controller.steps.context import StepContext
-from controller.steps.convert_opening import open_all, reopen
+from controller.steps.convert_opening import open_all
 from controller.steps.gate_input import winner_of
 from evaluator.bundle import verify_bundle
 from ledger import entries as e
@@ -121,7 +121,7 @@ def _convert(ctx: StepContext, family: Family, approver: str) -> None:
     """Open the study's conversions; it is completed once the last of them is judged."""
     open_all(ctx, family, approver)
     if ctx.view.study.state is StudyState.COMPLETED:  # it was approved afterwards
-        reopen(ctx, f"approved by {approver}; the model is converted")
+        ctx.move(StudyState.REPLAYING, detail=f"approved by {approver}; the model is converted")
 
 
 def refuse(ctx: StepContext, family: Family, reason: Reason, detail: str) -> None:

@@ -114,9 +114,7 @@ def open_for(ctx: StepContext, candidate_id: str, actor: str) -> None:
     asked = f"replay of {candidate_id} asked for by {actor}"
     if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
         asked += f"; for evidence only: {MOVED}"
-    ctx.move(StudyState.RUNNING, detail=asked)
-    ctx.move(StudyState.DRAINING)
-    ctx.move(StudyState.REPLAYING)
+    ctx.move(StudyState.REPLAYING, detail=asked)
     _open(ctx, (candidate_id,))
 
 

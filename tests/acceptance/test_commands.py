@@ -228,11 +228,13 @@ def test_a_declined_promotion_stays_declined(lab: Lab) -> None:
 
 def test_a_replay_asked_for_goes_through_the_same_gate(lab: Lab) -> None:
     study_id = lab.submit(**{**PROMOTING, "budget": {"trials": 2}, "stop": {"goal": 0.9}})
-    lab.drive(study_id)
+    searched = lab.drive(study_id)
     first = winner(lab, study_id)
     lab.ask(study_id, CommandVerb.DECLINE, candidate_id=first)
     lab.ask(study_id, CommandVerb.REPLAY, candidate_id=first)
-    assert lab.drive(study_id).state is StudyState.COMPLETED
+    done = lab.drive(study_id)
+    assert (done.state, done.reason) == (StudyState.COMPLETED, searched.reason)
+    assert searched.reason is not None
     assert families(lab, study_id) == [FamilyState.DECLINED, FamilyState.AWAITING_APPROVAL]
 
 

@@ -133,7 +133,15 @@ def test_a_conversion_by_hand_needs_a_promoted_candidate_and_is_not_made_twice(l
     wanted["python"] = str(lab.base / "converter")
     asked: dict[str, Json] = {"candidate_id": incumbent.candidate_id, "convert": wanted}
     lab.ask(study_id, CommandVerb.CONVERT, **asked)
-    assert lab.drive(study_id).detail == "promoted; converted: int8 servable"
+    searched = len(lab.entries(study_id, "study_moved"))
+    done = lab.drive(study_id)
+    assert (done.detail, done.reason) == (
+        "promoted; converted: int8 servable",
+        Reason.BUDGET_TRIALS,
+    )
+    # It searches no more: a webhook is not told again that a budget is spent.
+    moves = [e.payload["new"] for e in lab.entries(study_id, "study_moved")]
+    assert moves[searched:] == ["replaying", "completed"]
     lab.ask(study_id, CommandVerb.CONVERT, **asked)
     lab.ask(study_id, CommandVerb.CONVERT, candidate_id="nobody", convert=wanted)
     lab.ask(study_id, CommandVerb.CONVERT, **asked | {"convert": wanted | {"margin": -1}})

@@ -34,7 +34,7 @@ paused preparing | paused running | paused draining | paused replaying | paused 
 paused cancelled
 draining replaying | draining paused | draining failed | draining cancelled
 replaying completed | replaying paused | replaying failed | replaying cancelled
-completed running
+completed running | completed replaying
 """
 TRIAL = """
 proposed running | proposed complete | proposed failed | proposed cancelled
