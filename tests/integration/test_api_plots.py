@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from benchmarks.bulk_ledger import Shape, fill
+from benchmarks.service_reads import PLOTS
 from controller.settings import read_settings
 from controller.wiring import Service, build_service
 from ledger.records import Verdict
@@ -17,17 +18,6 @@ from ledger.states import TrialState
 from tests.api_runs import client_of
 from tests.ledger_builders import Driven, driven
 
-PLOTS = (
-    "history",
-    "importances",
-    "parallel",
-    "slice",
-    "contour",
-    "edf",
-    "pareto",
-    "intermediate",
-    "timeline",
-)
 TRIALS = 5000
 
 

@@ -179,22 +179,23 @@ class FamilyOut(Flagged):
     ended_at: Iso | None
 
 
+INCUMBENT: dict[str, JsonValue] = {
+    "model": "tiny-arithmetic",
+    "seq": 3,
+    "candidate": "st-7f3a-c12",
+    "study": "st-7f3a",
+    "family": "st-7f3a-f1",
+    "approver": "gate",
+    "note": "",
+    "rolled_back_to": None,
+    "at": ISO,
+}
+
+
 class IncumbentOut(Out):
     """One position of a model's pointer."""
 
-    model_config = example(
-        {
-            "model": "tiny-arithmetic",
-            "seq": 3,
-            "candidate": "st-7f3a-c12",
-            "study": "st-7f3a",
-            "family": "st-7f3a-f1",
-            "approver": "gate",
-            "note": "",
-            "rolled_back_to": None,
-            "at": ISO,
-        }
-    )
+    model_config = example(INCUMBENT)
     model: str
     seq: int
     candidate: str

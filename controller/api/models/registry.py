@@ -2,22 +2,10 @@
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from controller.api.models.candidates import IncumbentOut
+from controller.api.models.candidates import INCUMBENT, IncumbentOut
 from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Out, example
 
-_POSITION: dict[str, JsonValue] = {
-    "model": "tiny-arithmetic",
-    "seq": 3,
-    "candidate": "st-7f3a-c12",
-    "study": "st-7f3a",
-    "family": "st-7f3a-f1",
-    "approver": "gate",
-    "note": "",
-    "rolled_back_to": None,
-    "at": ISO,
-    "aliases": ["production"],
-    "signature": None,
-}
+_POSITION: dict[str, JsonValue] = {**INCUMBENT, "aliases": ["production"], "signature": None}
 
 
 class AliasOut(Out):
