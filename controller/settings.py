@@ -4,7 +4,7 @@ import ipaddress
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,3 +199,24 @@ def wants_debug(environment: Mapping[str, str] | None = None) -> bool:
     """Whether ARL_DEBUG asks for tracebacks; readable even when other settings are wrong."""
     env = os.environ if environment is None else environment
     return env.get("ARL_DEBUG", "") not in ("", "0")
+
+
+def log_format(environment: Mapping[str, str] | None = None) -> str:
+    """`text` or `json`, from ARL_LOG_FORMAT. Raises InvalidInput."""
+    return _one_of(environment, "ARL_LOG_FORMAT", ("text", "json")) or "text"
+
+
+def log_level(environment: Mapping[str, str] | None = None) -> str | None:
+    """A level of Python's logging, from ARL_LOG_LEVEL; None: as the command has it.
+    Raises InvalidInput."""
+    found = _one_of(environment, "ARL_LOG_LEVEL", ("debug", "info", "warning", "error"))
+    return None if found is None else found.upper()
+
+
+def _one_of(
+    environment: Mapping[str, str] | None, name: str, allowed: Sequence[str]
+) -> str | None:
+    text = (os.environ if environment is None else environment).get(name) or None
+    if text is not None and text.lower() not in allowed:
+        raise InvalidInput(f"{name}: {text!r}: write {' or '.join(allowed)}")
+    return None if text is None else text.lower()

@@ -84,6 +84,13 @@ class Guard:
             answer.status,
             seconds * 1000,
             request_id,
+            extra={
+                "request": request_id,
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": answer.status,
+                "ms": round(seconds * 1000, 1),
+            },
         )
 
     async def _guarded(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:

@@ -1,6 +1,5 @@
 """Runs a worker in this process for some studies, shows how they go, and handles Ctrl-C."""
 
-import logging
 import os
 import signal
 import sys
@@ -10,13 +9,13 @@ from types import FrameType
 from typing import Final
 
 from controller.cli.endings import ending_lines
+from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.opening import remember_heads
 from controller.cli.output import INTERRUPTED, OK, STUDY_FAILED, console, print_json
 from controller.cli.progress import Watch
 from controller.cli.text import plain
 from controller.documents.studies import study_document
 from controller.registry.signing import sign_unsigned
-from controller.settings import wants_debug
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.leases import describe_holder, is_owner_gone
@@ -28,35 +27,6 @@ from ledger.records import Json, Study
 from ledger.states import STUDY_TERMINAL, StudyState
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class _OneLine(logging.Formatter):
-    """A log record on one safe line, without a traceback unless ARL_DEBUG asks for it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = f"arl: {record.levelname.lower()}: {plain(record.getMessage())}"
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            line += f": {type(error).__name__}: {plain(str(error))}"
-            if wants_debug():
-                line += "\n" + self.formatException(record.exc_info)
-        return line
-
-
-class _StandardError(logging.Handler):
-    """To standard error as it is at that moment: the live panel stands in for it for a while."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)
-
-
-def listen_to_the_worker(level: int = logging.WARNING) -> None:
-    """What the worker warns of goes to standard error."""
-    handler = _StandardError()
-    handler.setFormatter(_OneLine())
-    logging.basicConfig(level=level, handlers=[handler])
-    # Its line for each request names the whole address, which may be a key of its own.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Interrupt:

@@ -92,7 +92,7 @@ def _sent_again(study: str | None, ids: Sequence[str] | None) -> Sequence[Docume
         from controller.cli.server_notifications import sent_again
 
         return sent_again(study, ids)
-    from controller.cli.driving import listen_to_the_worker
+    from controller.cli.log_lines import listen_to_the_worker
     from controller.steps.resending import resend
     from controller.worker.leases import owner_name
     from controller.worker.notifier import LAST_S, Notifier

@@ -5,12 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.cli.driving import (
-    Interrupt,
-    is_driven,
-    listen_to_the_worker,
-    sign_promoted,
-)
+from controller.cli.driving import Interrupt, is_driven, sign_promoted
+from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.naming import find_study
 from controller.cli.opening import actor
 from controller.steps import commands

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.driving import Interrupt, check_free, drive, is_driven, listen_to_the_worker
+from controller.cli.driving import Interrupt, check_free, drive, is_driven
+from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.naming import find_study
 from controller.cli.opening import actor, remember_heads, service_opened
 from controller.cli.output import OK, print_json

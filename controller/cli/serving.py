@@ -9,7 +9,7 @@ import typer
 
 from controller.api.options import ApiOptions
 from controller.api.tokens import Scope, give_token_of, revoke_token_of
-from controller.cli.driving import listen_to_the_worker
+from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.opening import actor, ledger_opened, service_opened
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.source import server_named

@@ -14,6 +14,7 @@ from controller.steps.prepare import begin
 from controller.steps.view import StudyView
 from controller.wiring import Service
 from controller.worker.conditions import CONDITION_EVERY_S, Condition, Pace, low_disk
+from controller.worker.telling import tell
 from evaluator.bundle import Bundle, load_bundle
 from ledger import entries as e
 from ledger import reads, writes
@@ -194,12 +195,11 @@ class StudyDriver:
             writes.record(session, self.study_id, self.fence, ctx.batch, active_s=ctx.active_s())
         for attempt in ctx.view.attempts():
             attempt.committed = True
+        tell(self.study_id, ctx.batch)
         effects, ctx.after_commit = ctx.after_commit, []
         if any(isinstance(entry, e.CandidatePromoted) for entry in ctx.batch):
             self._owed.append(self._remember_heads)
-        ctx.batch = []
-        ctx.urgent = False
-        self._notes_since = None
+        ctx.batch, ctx.urgent, self._notes_since = [], False, None
         self._owed += effects
         self._act()
 

@@ -14,6 +14,7 @@ from controller.worker.driver import StudyDriver
 from controller.worker.leases import owner_name, try_claim
 from controller.worker.notifier import LAST_S, Notifier
 from controller.worker.recovery import Recovery, reap_ended, recover
+from controller.worker.telling import about_study
 from controller.worker.waiting import wait_for_any
 from ledger import reads, writes
 from ledger.errors import DiskFull, LedgerUnavailable, StaleFence
@@ -122,7 +123,8 @@ class Worker:
     def _contained(self, study_id: str) -> Iterator[None]:
         """Whatever happens to one study drops that study and none of the others."""
         try:
-            yield
+            with about_study(study_id):
+                yield
         except StaleFence:
             log.warning("study %s is driven by another worker now", study_id)
             self._drop(study_id)

@@ -1,5 +1,6 @@
 """`arl run`, `resume`, `submit` and `worker`: ends, interruptions, kills, and two at once."""
 
+import json
 import os
 import pty
 import signal
@@ -117,11 +118,15 @@ def test_resume_without_names_finds_every_interrupted_study_and_no_other(arl: Ar
 
 def test_submit_prints_the_id_and_a_worker_runs_it_until_it_is_told_to_stop(arl: Arl) -> None:
     study_id = arl.ok("submit", arl.study()).out.strip()
-    worker = arl.start("worker")
+    worker = arl.start("worker", ARL_LOG_FORMAT="json")
     study = arl.wait_until(lambda s: s["state"] == "completed", study_id)
     assert study["counts"]["total"] == 5
     stopped = interrupt(worker, signal.SIGTERM)
     assert stopped.code == 0
+    said = [json.loads(line) for line in stopped.err.splitlines()]
+    assert {line["study"] for line in said} == {study_id}
+    ended = [line["trial"] for line in said if line["event"] == "trial_decided"]
+    assert len(ended) == len(set(ended)) == 5
 
 
 def test_logs_follow_a_running_trial_to_its_end(arl: Arl) -> None:
