@@ -34,6 +34,9 @@ looks: web  ## look at the dashboard: every page, both themes, a desk and a phon
 lint: setup  ## style, formatting, types and import contracts, no tests
 	@$(PY) scripts/check.py --only lint
 
+audit: setup  ## known vulnerabilities of what ARL is installed with (asks osv.dev and npm)
+	@$(PY) scripts/audit.py
+
 format: setup  ## let ruff rewrite what it can
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
 
@@ -45,6 +48,6 @@ gpu-check: setup  ## train on a GPU and compare with a plain TRL script (under 8
 	@$(PY) scripts/gpu_check.py
 
 clean:  ## remove everything the other targets made
-	rm -rf .venv .bench demo build dist benchmarks/results
+	rm -rf .venv .audit .bench demo build dist benchmarks/results
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts.advisories import missing_advisories
 from scripts.group_runs import PYTHON, ROOT, Group, GroupRun, Outcome
 from scripts.needs import (
     missing_browser,
@@ -85,8 +86,8 @@ GROUPS = (
     plain("integration", budget_s=800),
     plain("hostile", budget_s=120),
     plain("acceptance", budget_s=600),
-    replace(served("vllm", 1800, missing_vllm), is_extra=True),
-    replace(served("deepspeed", 600, missing_deepspeed), is_extra=True),
+    replace(served("vllm", 1800, missing_vllm), is_extra=True, may_lack=True),
+    replace(served("deepspeed", 600, missing_deepspeed), is_extra=True, may_lack=True),
     served("train", 300, missing_training),
     served("bubblewrap", 300, missing_bubblewrap),
     served("postgres", 180, missing_postgresql),
@@ -94,6 +95,13 @@ GROUPS = (
     served("ray", 300, missing_ray),
     served("egress", 180, missing_egress),
     served("browser", 330, missing_browser),
+    Group(
+        "audit",
+        budget_s=120,
+        commands=((PYTHON, str(ROOT / "scripts" / "audit.py")),),
+        missing=missing_advisories,
+        may_lack=True,
+    ),
 )
 
 

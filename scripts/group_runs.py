@@ -46,7 +46,9 @@ class Group:
     missing: Callable[[], str] = lambda: ""
     """Why the group cannot run here and what would enable it; empty if it can."""
     is_extra: bool = False
-    """Only with the slow tests, and missing it is no failure anywhere."""
+    """Only with the slow tests."""
+    may_lack: bool = False
+    """What it needs may be missing, and that is no failure anywhere."""
 
 
 @dataclass
@@ -83,7 +85,7 @@ class GroupRun:
         reason = self.group.missing()
         if reason:
             self.say(f"cannot run: {reason}")
-            is_failure = strict and not self.group.is_extra
+            is_failure = strict and not self.group.may_lack
             status = "failed" if is_failure else "not run"
             self.outcome = Outcome(self.group, status, failed=int(is_failure), note=reason)
             return
