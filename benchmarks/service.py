@@ -30,7 +30,6 @@ from ledger.database import open_ledger
 LARGE = 1_000_000
 CLIENTS = (1, 8, 32)
 GOAL_PER_S = 150.0
-GOAL_MB = 300.0
 GOAL_KB = 300.0
 
 

@@ -38,7 +38,3 @@ DEFAULT_ARGV: Final = ("{python}", "-I", "{bundle}/" + PROGRAM_FILE)
 
 SPLIT_FILE: Final = "split.jsonl"
 """The one file of a split that was declared as a JSON Lines file."""
-
-ARTIFACT_INPUT: Final = "artifact"
-BUNDLE_INPUT: Final = "bundle"
-SPLIT_INPUT: Final = "split"

@@ -5,7 +5,7 @@ Larger is better throughout; callers orient their values with `evaluator.objecti
 
 import math
 import random
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -64,37 +64,6 @@ def noise_floor(groups: Iterable[Sequence[float]], *, resolution: float = 0.0) -
     """
     spread = pooled_sd(groups)
     return None if spread is None else max(spread, resolution)
-
-
-class NoiseTally:
-    """The same noise floor kept incrementally: constant time and memory per added value.
-
-    Welford's update (Knuth, TAOCP vol. 2, 4.2.2) per group and on the pooled sum.
-    """
-
-    __slots__ = ("_freedom", "_groups", "_squares")
-
-    def __init__(self) -> None:
-        self._groups: dict[Hashable, tuple[int, float]] = {}
-        self._squares = 0.0
-        self._freedom = 0
-
-    def add(self, group: Hashable, value: float) -> None:
-        """One more measurement of `group` (a candidate id). Non-finite values are left out."""
-        if not math.isfinite(value):
-            return
-        count, centre = self._groups.get(group, (0, 0.0))
-        moved = centre + (value - centre) / (count + 1)
-        if count:
-            self._squares += (value - centre) * (value - moved)
-            self._freedom += 1
-        self._groups[group] = (count + 1, moved)
-
-    def floor(self, resolution: float = 0.0) -> float | None:
-        """As `noise_floor`: None until some group was measured twice."""
-        if not self._freedom:
-            return None
-        return max(math.sqrt(max(self._squares, 0.0) / self._freedom), resolution)
 
 
 # --- Student's t -------------------------------------------------------------------------------

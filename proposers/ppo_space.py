@@ -24,7 +24,6 @@ MIDDLE: Final = 0.5
 _DIGITS: Final = 12
 """Values of a continuous range are rounded to so many digits, so that the same coordinate gives
 the same value with any libm."""
-_EDGE: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)

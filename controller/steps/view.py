@@ -69,7 +69,6 @@ class LiveAttempt:
     requests_over: list[NetworkRequest] = field(default_factory=list)
     """More than it takes one by one; counted when the attempt ends."""
     stop_asked: Reason | None = None
-    drained: bool = False
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ import json
 import os
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 _ASK_FD = "ARL_ASK_FD"
 _ANSWER_FD = "ARL_ANSWER_FD"
@@ -83,14 +83,6 @@ class Answers:
         self._batch += 1
         self._start_s = 0.0
         return list(answers)
-
-    def ask_all(
-        self, inputs: Sequence[object], *, batch_size: int = 32
-    ) -> Iterator[tuple[object, str | None]]:
-        """Every input with its answer, asked in batches."""
-        for start in range(0, len(inputs), batch_size):
-            batch = inputs[start : start + batch_size]
-            yield from zip(batch, self.ask(batch), strict=True)
 
     def _send(self, line: bytes, deadline: float) -> None:
         left = memoryview(line)

@@ -48,7 +48,6 @@ class Events(threading.Thread):
         self._on_return = on_return
         self._on_trouble = on_trouble
         self._problem = "it was not reached yet"
-        self._answered_at = 0.0
         self._info: Answer | None = None
         self._conversation = 0
         self._reached = threading.Event()

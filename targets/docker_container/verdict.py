@@ -15,7 +15,6 @@ _SIGNALLED: Final = 128
 _ENDED_BY_ENGINE: Final = frozenset(
     {_SIGNALLED + signal.SIGKILL, _SIGNALLED + signal.SIGTERM, 255}
 )
-_EXECUTION: Final = "cannot run it"
 _PLACE: Final = re.compile(r"^((line )?\d+: )?(exec: )?")
 """In its script, as shells say it."""
 _NO_SHELL = re.compile(r"\[FATAL tini \(\d+\)\] exec (/bin/sh failed: .*)")

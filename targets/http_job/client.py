@@ -34,7 +34,6 @@ T = TypeVar("T", bound=BaseModel)
 JSON_BYTES: Final = 8 * 1024 * 1024
 """Of an answer's document, at most."""
 _JSON: Final = "application/json"
-_PROBLEM: Final = "application/problem+json"
 _BYTES: Final = "application/octet-stream"
 _HELD_TRIES: Final = 3
 """How often a request that the service may hold back can come to nothing within one call."""

@@ -12,8 +12,8 @@ import pytest
 
 from evaluator import collector
 from evaluator.collector import Collected, CollectLimits, Refused, collect
-from evaluator.deletion import delete_tree
 from ledger.artifacts import ArtifactStore
+from targets.spares import remove_tree
 
 Attack = Callable[[Path], None]
 
@@ -29,7 +29,7 @@ def output(tmp_path: Path) -> Iterator[Path]:
     (root / "model").mkdir(parents=True)
     (root / "model" / "a.safetensors").write_bytes(b"honest")
     yield root
-    delete_tree(str(root))
+    remove_tree(str(root))
     assert not root.exists()
 
 
@@ -159,7 +159,7 @@ def test_what_is_outside_the_collected_directories_is_never_looked_at(
 def test_a_collected_directory_that_is_a_link_is_refused(
     output: Path, store: ArtifactStore, name: str
 ) -> None:
-    delete_tree(str(output / name))
+    remove_tree(str(output / name))
     (output / name).symlink_to("/etc")
     found = collect(str(output), store)
     assert found == Refused(name, "is a symbolic link, but must be a directory")
@@ -293,7 +293,7 @@ def test_a_tree_deeper_than_any_path_is_refused_and_deleted(
 ) -> None:
     nest(output / "model", 1500)
     assert isinstance(collect(str(output), store), Refused)
-    delete_tree(str(output))
+    remove_tree(str(output))
     assert not output.exists()
 
 
@@ -304,18 +304,18 @@ def test_a_tree_without_permissions_is_deleted(output: Path) -> None:
     inner.chmod(0)
     inner.parent.chmod(0)
     (output / "model").chmod(0)
-    delete_tree(str(output))
+    remove_tree(str(output))
     assert not output.exists()
 
 
 def test_names_taken_in_advance_do_not_stop_the_deletion(output: Path) -> None:
-    for i in range(1, 6):
-        (output / f".arl-moved-{i}").mkdir()
-        (output / f".arl-moved-{i}" / "full").mkdir()
-        (output / f".arl-moved-{i}" / "full" / "x").touch()
-    (output / ".arl-moved-6").touch()
+    for i in range(6):
+        (output / f".arl-{i}").mkdir()
+        (output / f".arl-{i}" / "full").mkdir()
+        (output / f".arl-{i}" / "full" / "x").touch()
+    (output / ".arl-6").touch()
     (output / "model" / "deep" / "deeper").mkdir(parents=True)
-    delete_tree(str(output))
+    remove_tree(str(output))
     assert not output.exists()
 
 
@@ -326,7 +326,7 @@ def test_two_deletions_at_once_do_not_hang(output: Path) -> None:
 
     def run() -> None:
         try:
-            delete_tree(str(output))
+            remove_tree(str(output))
         except FileNotFoundError as error:
             failures.append(error)  # the other one was faster
 

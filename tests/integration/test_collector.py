@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from evaluator.collector import Collected, CollectLimits, Refused, collect
-from evaluator.deletion import delete_tree
 from ledger.artifacts import ArtifactStore
 
 
@@ -156,32 +155,3 @@ def test_a_refused_output_costs_no_disk(
     before = sorted(p for p in (tmp_path / "store").rglob("*") if p.is_file())
     refused(output, store)
     assert sorted(p for p in (tmp_path / "store").rglob("*") if p.is_file()) == before
-
-
-# --- deletion ----------------------------------------------------------------------------------
-
-
-def test_a_deleted_tree_is_gone_and_deleting_again_is_harmless(output: Path) -> None:
-    write(output, {"model/a/b/c/d": b"x", "model/e": b"y", "f": b"z"})
-    (output / "model/a/empty").mkdir()
-    delete_tree(str(output))
-    assert not output.exists()
-    delete_tree(str(output))
-
-
-def test_deleting_a_link_leaves_what_it_points_to(output: Path, tmp_path: Path) -> None:
-    write(tmp_path / "precious", {"data": b"x"})
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "precious")
-    delete_tree(str(link))
-    assert not link.is_symlink()
-    (output / "inner").symlink_to(tmp_path / "precious")
-    delete_tree(str(output))
-    assert (tmp_path / "precious/data").read_bytes() == b"x"
-
-
-def test_deleting_a_directory_of_many_files_needs_no_list_of_them(output: Path) -> None:
-    for i in range(5_000):
-        (output / str(i)).touch()
-    delete_tree(str(output))
-    assert not output.exists()

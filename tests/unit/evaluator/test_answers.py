@@ -71,8 +71,8 @@ def replying(*replies: bytes) -> Candidate:
 
 def test_answers_come_back_in_order_batch_by_batch() -> None:
     with asking(echo) as answers:
-        pairs = list(answers.ask_all([f"q{i}" for i in range(70)], batch_size=32))
-    assert pairs == [(f"q{i}", f"<q{i}>") for i in range(70)]
+        for size in (32, 32, 6):
+            assert answers.ask([f"q{i}" for i in range(size)]) == [f"<q{i}>" for i in range(size)]
     assert answers.failure is None
 
 

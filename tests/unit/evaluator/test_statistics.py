@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evaluator.statistics import (
-    NoiseTally,
     mean_interval,
     noise_floor,
     permutation_p,
@@ -151,26 +150,6 @@ def test_noise_floor_pools_within_candidates_not_between_them() -> None:
 
 def test_noise_floor_is_never_below_the_resolution() -> None:
     assert noise_floor([[0.5, 0.5]], resolution=0.01) == 0.01
-
-
-@given(st.lists(st.tuples(st.integers(0, 4), values), max_size=40))
-@settings(deadline=None)
-def test_incremental_noise_floor_equals_the_one_from_scratch(
-    measured: list[tuple[int, float]],
-) -> None:
-    tally = NoiseTally()
-    groups: dict[int, list[float]] = {}
-    for group, value in measured:
-        tally.add(group, value)
-        groups.setdefault(group, []).append(value)
-    assert tally.floor() == pytest.approx(noise_floor(groups.values()), abs=1e-6)
-
-
-def test_incremental_noise_floor_leaves_non_finite_values_out() -> None:
-    tally = NoiseTally()
-    for value in (1.0, math.nan, 3.0, math.inf):
-        tally.add("a", value)
-    assert tally.floor() == pytest.approx(math.sqrt(2.0))
 
 
 @given(count=st.integers(1, 500), share=st.floats(0, 1))
