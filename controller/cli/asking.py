@@ -25,7 +25,11 @@ StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", help="id, unique name, beginning of an id, or `last`")
 ]
 CandidateName = Annotated[
-    str, typer.Argument(metavar="CANDIDATE", help="a candidate's id, or STUDY/NUMBER of its trial")
+    str,
+    typer.Argument(
+        metavar="CANDIDATE",
+        help="its id, STUDY/NUMBER of its trial, or a model's name (NAME:NUMBER, NAME@ALIAS)",
+    ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="until it has had its whole effect")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]

@@ -5,13 +5,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from controller.cli.naming import find_candidate, find_study, find_trial_id
+from controller.cli.naming import find_candidate, find_promoted, find_study, find_trial_id
 from controller.cli.opening import ledger_opened, service_opened
 from controller.cli.output import OK, print_json
 from controller.cli.source import server_named
 from controller.cli.text import plain
 from controller.settings import set_variable
-from ledger import reads
 from ledger.database import ReadSession
 from ledger.errors import InvalidInput
 from ledger.records import Json
@@ -106,11 +105,9 @@ def _model_folder(subject: str, output: str) -> dict[str, Json]:
 
 def _named(session: ReadSession, subject: str) -> tuple[str, str | None]:
     """The candidate, and the one trial where one was named. Raises NotFound, Conflict."""
-    model, _, number = subject.rpartition(":")
-    for name in (subject, model):
-        for incumbent in reads.list_incumbents(session, name) if name else ():
-            if name == subject or str(incumbent.seq) == number:
-                return incumbent.candidate_id, None
+    promoted = find_promoted(session, subject)
+    if promoted is not None:
+        return promoted.candidate_id, None
     candidate = find_candidate(session, subject)
     if subject == candidate.id:
         return candidate.id, None

@@ -10,7 +10,7 @@ from controller.cli.model_source import Document, ModelSource, model_source_open
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.show_study import listed
 from controller.cli.text import clipped, plain
-from controller.registry.names import check_alias, check_note, read_number
+from controller.registry.names import aliased, check_alias, check_note, read_number
 from ledger.errors import InvalidInput, NotFound
 from ledger.records import Json
 
@@ -27,8 +27,8 @@ class Action(StrEnum):
 _WORDS: Final[Mapping[Action, tuple[int, str]]] = {
     Action.LIST: (0, "arl models"),
     Action.SHOW: (1, "arl models show NAME"),
-    Action.ALIAS: (3, "arl models alias NAME ALIAS NUMBER (or none)"),
-    Action.ROLLBACK: (2, "arl models rollback NAME NUMBER"),
+    Action.ALIAS: (3, "arl models alias NAME ALIAS NUMBER (or @ALIAS, or none)"),
+    Action.ROLLBACK: (2, "arl models rollback NAME NUMBER (or @ALIAS)"),
 }
 
 What = Annotated[
@@ -36,7 +36,9 @@ What = Annotated[
 ]
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME] [ALIAS] [NUMBER|none]", help="a model, and what it takes"),
+    typer.Argument(
+        metavar="[NAME] [ALIAS] [NUMBER|@ALIAS|none]", help="a model, and what it takes"
+    ),
 ]
 Expect = Annotated[
     str | None,
@@ -78,9 +80,10 @@ def models(
         what = document["promotion"]
         print(f"{plain(given[0])}@{plain(given[1])}: {'nothing' if what is None else what} now")
     else:
+        now, candidate = document["seq"], plain(str(document["candidate"]))
+        was = document["rolled_back_to"]
         print(
-            f"{plain(given[0])}: number {document['seq']} is candidate "
-            f"{plain(str(document['candidate']))} again, as number {given[1]} was"
+            f"{plain(given[0])}: number {now} is candidate {candidate} again, as number {was} was"
         )
     return OK
 
@@ -88,7 +91,7 @@ def models(
 def _alias(source: ModelSource, given: Sequence[str], expect: str | None, note: str) -> Document:
     model, alias, number = given
     check_alias(alias)
-    promotion = _number_or_none(number, "NUMBER")
+    promotion = None if number == NONE else _position(source, model, number)
     expected = None
     if expect is not None:
         expected = _number_or_none(expect, "--expect")
@@ -104,7 +107,7 @@ def _roll_back(
     source: ModelSource, given: Sequence[str], expect: str | None, note: str
 ) -> Document:
     model, number = given
-    to = read_number(number, "NUMBER")
+    to = _position(source, model, number)
     if expect is not None:
         expected: Json = read_number(expect, "--expect")
     else:
@@ -113,6 +116,17 @@ def _roll_back(
     if not isinstance(expected, int):
         raise NotFound(f"nothing was promoted as {plain(model)} yet, so there is no way back")
     return source.roll_back(model, to, expected, note)
+
+
+def _position(source: ModelSource, model: str, word: str) -> int:
+    """A promotion of the model by its number, or by `@ALIAS`. Raises InvalidInput, NotFound."""
+    if not word.startswith("@"):
+        return read_number(word, "NUMBER")
+    named: dict[str, int | None] = {}
+    for found in listed(source.model(model), "aliases"):
+        at = found["promotion"]
+        named[str(found["alias"])] = at if isinstance(at, int) else None
+    return aliased(model, word[1:], named)
 
 
 def _number_or_none(text: str, what: str) -> int | None:

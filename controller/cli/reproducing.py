@@ -5,25 +5,23 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from controller.cli import reproduce_script
-from controller.cli.naming import find_candidate, find_trial_id
+from controller.cli.naming import find_candidate, find_promoted, find_trial_id
 from controller.cli.opening import service_opened
 from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.recipe import Recipe, choose_trial, make_recipe
 from controller.cli.text import plain
-from controller.registry.names import find_promotion
 from controller.spec.loading import resolved
 from controller.steps.attempt_specs import program_of
 from controller.wiring import Service
 from ledger import reads, summaries
 from ledger.database import ReadSession
-from ledger.errors import ArlError, Conflict, InvalidInput, NotFound
+from ledger.errors import ArlError, Conflict, NotFound
 from ledger.records import Json
 
 Subject = Annotated[
@@ -90,11 +88,9 @@ def _repeat(directory: Path, document: dict[str, Json], *, as_json: bool) -> int
 
 def _trial_id(session: ReadSession, subject: str) -> str:
     """The trial that a promotion, candidate or trial name means. Raises NotFound."""
-    with suppress(NotFound, InvalidInput):
-        promoted = find_promotion(session, subject)
+    promoted = find_promoted(session, subject)
+    if promoted is not None:
         return choose_trial(session, reads.get_candidate(session, promoted.candidate_id))
-    if "@" in subject:
-        find_promotion(session, subject)  # says which part of the name there is not
     if summaries.is_candidate(session, subject):
         return choose_trial(session, find_candidate(session, subject))
     try:
@@ -103,8 +99,8 @@ def _trial_id(session: ReadSession, subject: str) -> str:
         if "/" in subject:
             raise
         raise NotFound(
-            f"no promotion, candidate or trial is called {plain(subject)}: write a model's name, "
-            "a candidate's id or STUDY/NUMBER"
+            f"no promotion, candidate or trial is called {plain(subject)}: write a model's name "
+            "(NAME:NUMBER, NAME@ALIAS), a candidate's id or STUDY/NUMBER"
         ) from error
 
 

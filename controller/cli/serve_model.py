@@ -31,8 +31,8 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="MODEL|PROMOTION|CANDIDATE… [-- VLLM OPTIONS]",
-        help="a model's name (or NAME:NUMBER), a candidate's id, STUDY/NUMBER or a trial's id; "
-        "what follows -- is vLLM's",
+        help="a model's name (NAME:NUMBER, NAME@ALIAS), STUDY/NUMBER, a candidate's or a "
+        "trial's id; after -- comes what is vLLM's",
     ),
 ]
 Into = Annotated[

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from controller.cli.server_promotions import find_candidate_id
 from controller.cli.server_source import ServerSource
 from controller.cli.values import parse_params
 from controller.client import Client
@@ -48,8 +49,7 @@ def ask_for(candidate: str, verb: CommandVerb, *, wait: bool, note: str = "") ->
     """The same of a candidate: `replay`, `promote` (approve, or else replay) or `decline`."""
     with Client() as client:
         source = ServerSource(client)
-        if "/" in candidate:
-            candidate = str(source.trial(candidate)["candidate"])
+        candidate = find_candidate_id(client, candidate)
         address = _address(client, candidate, verb)
         said = {"note": note} if note and address.endswith("/approve") else None
         found = _post(client, address, said)
@@ -62,8 +62,7 @@ def convert_for(candidate: str, wanted: Mapping[str, Json], *, wait: bool) -> Do
     """The same of a conversion."""
     with Client() as client:
         source = ServerSource(client)
-        if "/" in candidate:
-            candidate = str(source.trial(candidate)["candidate"])
+        candidate = find_candidate_id(client, candidate)
         found = _post(client, f"/candidates/{candidate}/convert", dict(wanted))
         if wait and found["answer"] != "pending":
             found |= _at_rest(source, str(found["study"]), CommandVerb.CONVERT)
@@ -142,8 +141,7 @@ def trial_arguments(
         if patch is not None:
             arguments["patch"] = patch
         if parent is not None:
-            found = source.trial(parent)["candidate"] if "/" in parent else parent
-            arguments["parent"] = found
+            arguments["parent"] = find_candidate_id(client, parent)
         return arguments
 
 

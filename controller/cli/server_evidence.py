@@ -5,10 +5,10 @@ from typing import cast
 from urllib.parse import quote
 
 from controller.cli.evidence import tell_evidence, write_directory
+from controller.cli.server_promotions import find_position
 from controller.cli.text import plain
 from controller.client import Client
 from controller.client.connection import Connection, problem
-from controller.registry.names import read_number
 from ledger.errors import ArtifactCorrupt, InvalidInput, NotFound
 from ledger.files import hash_file
 from ledger.manifests import check_path
@@ -22,7 +22,7 @@ def fetch_evidence(
     if again:
         raise InvalidInput("evidence: --again signs where the key is: run it on the server")
     with Client() as client:
-        model, number = _find(client, promotion)
+        model, number = find_position(client, promotion)
         detail = client.incumbent(model, number)
         if not detail.signatures:
             raise NotFound(f"{plain(model)}:{number} is not signed: run `arl evidence` there")
@@ -47,22 +47,6 @@ def fetch_evidence(
         "directory": None if output is None else str(output),
     }
     return tell_evidence(document, as_json=as_json)
-
-
-def _find(client: Client, promotion: str) -> tuple[str, int]:
-    model, at, alias = promotion.partition("@")
-    if at:
-        found = [a for a in client.model(model).aliases if a.alias == alias]
-        if not found or found[0].promotion is None:
-            raise NotFound(f"model {plain(model)} has no alias {plain(alias)}")
-        return model, found[0].promotion
-    model, colon, number = promotion.rpartition(":")
-    if colon:
-        return model, read_number(number, "promotion")
-    incumbent = client.model(promotion).incumbent
-    if incumbent is None:
-        raise NotFound(f"nothing was promoted as {plain(promotion)} yet")
-    return promotion, incumbent.seq
 
 
 def _fetch_model(connection: Connection, tree: str, to: Path) -> None:

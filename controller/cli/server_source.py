@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller.cli.server_promotions import find_candidate_id
 from controller.cli.source import TAIL_BYTES, Document
 from controller.client import Client
 from controller.documents.finite import unflagged
 from controller.documents.plain_text import plain
+from controller.registry.names import is_promotion_name
 from ledger.errors import NotFound
 from ledger.states import StudyState
 
@@ -39,6 +41,8 @@ class ServerSource:
     def anything(self, name: str, trials: int) -> tuple[str, Document]:
         if "/" in name:
             return "trial", self.trial(name)
+        if is_promotion_name(name):
+            return "candidate", self._get(f"/candidates/{find_candidate_id(self._client, name)}")
         for kind, read in (("study", self.study), ("trial", self.trial)):
             try:
                 found = read(name)
@@ -52,7 +56,7 @@ class ServerSource:
         except NotFound:
             raise NotFound(
                 f"no study, trial or candidate has the id or name {plain(name)}: `arl studies` "
-                "lists the studies"
+                "lists the studies, `arl models` what was promoted (NAME:NUMBER)"
             ) from None
 
     def study(self, name: str) -> Document:
@@ -89,9 +93,8 @@ class ServerSource:
         return str(self._get(f"/attempts/{attempt}/log", asked)["text"]).strip("\n")
 
     def lineage(self, candidate: str) -> Document:
-        if "/" in candidate:
-            candidate = str(self.trial(candidate)["candidate"])
-        found: Document = self._get(f"/candidates/{candidate}/lineage")
+        found_id = find_candidate_id(self._client, candidate)
+        found: Document = self._get(f"/candidates/{found_id}/lineage")
         return found
 
     def log(self, attempt: str, offset: int) -> tuple[str, int]:

@@ -1,6 +1,7 @@
-"""What a user calls a promotion: NAME, NAME:NUMBER or NAME@ALIAS."""
+"""What a user calls a promotion: NAME, NAME:NUMBER, NAME@NUMBER or NAME@ALIAS."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from controller.documents.plain_text import plain
@@ -8,33 +9,65 @@ from ledger import reads
 from ledger.database import ReadSession
 from ledger.errors import InvalidInput, NotFound
 from ledger.records import Incumbent
-from ledger.registry_reads import get_pointer, latest_alias
+from ledger.registry_reads import get_pointer, list_aliases
 
 ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 LARGEST: Final = 2**31 - 1
 LONGEST_NOTE: Final = 2000
 
 
+def is_promotion_name(word: str) -> bool:
+    """Whether it can be nothing but a promotion's: no id and no study's name has these."""
+    return "/" not in word and ("@" in word or ":" in word)
+
+
 def find_promotion(session: ReadSession, name: str) -> Incumbent:
     """One position of a model's pointer: the present one of a bare name. Raises NotFound."""
     if "\0" in name:
         raise NotFound("nothing is named with a zero byte")
-    if "@" in name:
-        model, _, alias = name.partition("@")
-        found = latest_alias(session, model, alias)
-        if found is None or found.promotion is None:
-            raise NotFound(
-                f"model {plain(model)} has no alias {plain(alias)}: `arl models show "
-                f"{plain(model)}` lists them"
-            )
-        return get_pointer(session, model, found.promotion)
-    model, colon, number = name.rpartition(":")
-    if colon:
-        return get_pointer(session, model, read_number(number, "promotion"))
-    latest = reads.latest_incumbent(session, name)
+    model, mark, place = parted(name)
+    latest = reads.latest_incumbent(session, model)
     if latest is None:
-        raise NotFound(f"nothing was promoted as {plain(name)} yet: `arl models` lists the models")
-    return latest
+        raise NotFound(
+            f"nothing was promoted as {plain(model)} yet: `arl models` lists the models"
+        )
+    if not mark:
+        return latest
+    if mark == "@" and not place[:1].isdigit():
+        aliases = list_aliases(session, model)
+        return get_pointer(
+            session, model, aliased(model, place, {a.alias: a.promotion for a in aliases})
+        )
+    number = read_number(place, "promotion")
+    if number > latest.seq:
+        raise no_such_number(model, number, latest.seq)
+    return get_pointer(session, model, number)
+
+
+def parted(name: str) -> tuple[str, str, str]:
+    """A model's name, `@`, `:` or nothing, and the alias or number behind it."""
+    for mark in "@:":
+        if mark in name:
+            return name.partition(mark)
+    return name, "", ""
+
+
+def aliased(model: str, alias: str, aliases: Mapping[str, int | None]) -> int:
+    """The promotion that an alias names, of those that there are. Raises NotFound."""
+    found = aliases.get(alias)
+    if found is None:
+        known = ", ".join(sorted(plain(one) for one, at in aliases.items() if at is not None))
+        raise NotFound(
+            f"model {plain(model)} has no alias {plain(alias)!r}; it has {known or 'none'} (`arl "
+            f"models show {plain(model)}`)"
+        )
+    return found
+
+
+def no_such_number(model: str, number: int, latest: int) -> NotFound:
+    return NotFound(
+        f"model {plain(model)} has no promotion number {number}; it has promotions 1 to {latest}"
+    )
 
 
 def read_number(text: str, what: str) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from controller.registry.names import find_promotion, is_promotion_name
 from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
 from ledger import reads, summaries
@@ -53,8 +54,8 @@ def check_name(name: str) -> str:
 
 
 def find_subject(session: ReadSession, word: str, name: str | None = None) -> Subject:
-    """A promotion (`MODEL`, its incumbent, or `MODEL:NUMBER`), a candidate's or a trial's id;
-    `name` in place of the name that follows from it.
+    """A promotion (`MODEL`, its incumbent, `MODEL:NUMBER` or `MODEL@ALIAS`), a candidate's or a
+    trial's id; `name` in place of the name that follows from it.
 
     Raises:
         NotFound, Conflict: there is none, or it left no model.
@@ -83,17 +84,9 @@ def find_subject(session: ReadSession, word: str, name: str | None = None) -> Su
 
 
 def _promotion(session: ReadSession, word: str) -> Incumbent | None:
-    """A model's name may hold no colon, so that one names a position in its history."""
-    model, colon, number = word.partition(":")
-    held = reads.list_incumbents(session, model)
-    if not colon:
-        return held[0] if held else None
-    for pointer in held:
-        if str(pointer.seq) == number:
-            return pointer
-    if held:
-        raise NotFound(f"{word}: {model} has the promotions 1 to {held[0].seq}")
-    raise NotFound(f"{word}: nothing was promoted as {model} yet")
+    if is_promotion_name(word) or reads.latest_incumbent(session, word) is not None:
+        return find_promotion(session, word)
+    return None
 
 
 def _promoted_artifact(session: ReadSession, pointer: Incumbent) -> str:
@@ -149,7 +142,7 @@ def _latest_model(session: ReadSession, word: str, trial_ids: list[str]) -> tupl
         if not summaries.is_trial(session, trial_id):
             raise NotFound(
                 f"no promotion, candidate or trial is called {word}: write a model's name, "
-                "MODEL:NUMBER, a candidate's id or STUDY/NUMBER"
+                "MODEL:NUMBER, MODEL@ALIAS, a candidate's id or STUDY/NUMBER"
             )
     scored = reads.load_evaluations(session, trial_ids)
     for trial_id in sorted(trial_ids, key=lambda trial_id: trial_id not in scored):

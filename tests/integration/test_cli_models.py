@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from controller.cli.driving import drive
 from controller.wiring import Service
 from ledger.registry_reads import signatures_of
 from tests.acceptance.shell_study import open_service, submit
+from tests.api_server import api_server
 from tests.promoted_models import PROMOTION, copied
 
 Run = Callable[..., "Answer"]
@@ -87,14 +89,40 @@ def test_aliases_and_roll_backs_are_said_and_refused(arl: Run) -> None:
     arl("models", "alias", "toy", "production", "1", "--note", "first")
     assert "production=1" in arl("models").out
     assert arl("reproduce", "toy@production", "again", "--json").json()["trial"]
+    arl("models", "alias", "toy", "tried", "@production")
+    assert arl("models", "--json").json()["models"][0]["aliases"][1]["promotion"] == 1
     refused = arl("models", "alias", "toy", "production", "2", "--expect", "none", code=4)
     assert "names number 1 now" in refused.err
-    arl("models", "alias", "toy", "production", "none")
+    moved = arl("models", "rollback", "toy", "@tried", "--note", "too long", "--json").json()
+    for alias in ("production", "tried"):
+        arl("models", "alias", "toy", alias, "none")
     assert arl("models", "--json").json()["models"][0]["aliases"] == []
-    moved = arl("models", "rollback", "toy", "1", "--note", "too long", "--json").json()
     assert (moved["seq"], moved["rolled_back_to"], moved["note"]) == (3, 1, "too long")
     assert "incumbent already" in arl("models", "rollback", "toy", "1", code=4).err
     assert "number 3 now" in arl("models", "rollback", "toy", "2", "--expect", "2", code=4).err
+
+
+@pytest.mark.parametrize("where", ["here", "server"])
+def test_a_promotion_has_the_same_names_for_every_verb(
+    arl: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    arl("models", "alias", "toy", "production", "2")
+    with ExitStack() as stack:
+        if where == "server":
+            service = stack.enter_context(closing(open_service(tmp_path)))
+            monkeypatch.setenv("ARL_SERVER", stack.enter_context(api_server(service)))
+        here = {}
+        for name in ("toy@production", "toy:2", "toy@2", "toy", "toy:1"):
+            here[name] = arl("lineage", name, "--json").json()["candidate"]
+        assert len(set(here.values())) == 2
+        assert here["toy"] == here["toy@production"] == here["toy@2"] != here["toy:1"]
+        assert arl("evidence", "toy@production", "--json").json()["promotion"] == "toy:2"
+        assert arl("show", "toy:1", "--json").json()["candidate"] == here["toy:1"]
+        for verb in ("lineage", "convert --merge", "replay", "promote", "evidence", "show"):
+            word, *options = verb.split()
+            said = arl(word, "toy@staging", *options, code=3).err
+            assert "no alias 'staging'; it has production" in said
+            assert "promotions 1 to 2" in arl(word, "toy:3", *options, code=3).err
 
 
 @pytest.mark.parametrize(

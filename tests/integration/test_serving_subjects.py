@@ -10,7 +10,7 @@ from ledger.database import Ledger
 from ledger.entries import CandidatePromoted, TrialServed
 from ledger.errors import Conflict, InvalidInput, NotFound
 from ledger.records import TrialKind
-from ledger.service_entries import IncumbentSet
+from ledger.service_entries import AliasSet, IncumbentSet
 from ledger.writes import append_service
 from tests.ledger_builders import COMPARISON, Driven, claim, submit
 from tests.served_models import STUDY
@@ -74,10 +74,31 @@ def test_a_model_is_its_incumbent_and_a_number_an_earlier_one(study: Driven) -> 
     promote(study, 2, THIRD, candidate=2)
     assert found(study, "adder") == ("adder", THIRD, 2)
     assert found(study, "adder:1") == ("adder", FIRST, 1)
+    assert found(study, "adder@1") == ("adder", FIRST, 1)
     with pytest.raises(NotFound, match="promotions 1 to 2"):
         found(study, "adder:3")
     with pytest.raises(NotFound, match="nothing was promoted as other"):
         found(study, "other:1")
+
+
+def test_an_alias_names_what_is_served_and_an_unknown_one_is_told_which_there_are(
+    study: Driven,
+) -> None:
+    promote(study, 1, FIRST)
+    promote(study, 2, THIRD, candidate=2)
+    with pytest.raises(NotFound, match="no alias 'staging'; it has none"):
+        found(study, "adder@staging")
+    named = AliasSet(
+        model="adder", alias="production", revision=1, promotion=1, actor="ann", note=""
+    )
+    with study.ledger.write() as session:
+        append_service(session, [named])
+    assert found(study, "adder@production") == ("adder", FIRST, 1)
+    assert found(study, "adder@production", "mine") == ("mine", FIRST, 1)
+    with pytest.raises(NotFound, match="no alias 'staging'; it has production"):
+        found(study, "adder@staging")
+    with pytest.raises(NotFound, match="nothing was promoted as other"):
+        found(study, "other@production")
 
 
 def test_a_pointer_that_was_rolled_back_means_what_was_promoted_then(study: Driven) -> None:
