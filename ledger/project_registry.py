@@ -10,6 +10,7 @@ from ledger.projection import printable
 from ledger.service_entries import (
     AliasSet,
     IncumbentSet,
+    PromotionNoted,
     PromotionSigned,
     RegistryEntry,
     SigningKeyMade,
@@ -56,6 +57,8 @@ def project_registry(session: WriteSession, entry: RegistryEntry, at: float) -> 
         _insert_incumbent(session, entry, at)
     elif isinstance(entry, AliasSet):
         _insert_alias(session, entry, at)
+    elif isinstance(entry, PromotionNoted):
+        _pointer(session, entry.model, entry.seq)  # the chain alone has what was said of it
     elif isinstance(entry, SigningKeyMade):
         _insert_key(session, entry, at)
     else:

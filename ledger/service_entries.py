@@ -40,6 +40,17 @@ class AliasSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionNoted:
+    """Somebody wrote down what they know of a promotion; nothing else changes by it."""
+
+    kind: ClassVar[str] = "promotion_noted"
+    model: str
+    seq: int
+    note: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKeyMade:
     """A key that promotions are signed with. The private half is written nowhere here."""
 
@@ -170,7 +181,9 @@ class ServingFailed:
     actor: str
 
 
-RegistryEntry: TypeAlias = IncumbentSet | AliasSet | SigningKeyMade | PromotionSigned
+RegistryEntry: TypeAlias = (
+    IncumbentSet | AliasSet | PromotionNoted | SigningKeyMade | PromotionSigned
+)
 ServiceEntry: TypeAlias = (
     RegistryEntry
     | TokenCreated

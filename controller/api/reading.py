@@ -24,6 +24,12 @@ StudyName = Annotated[
 ]
 TrialId = Annotated[str, Path(max_length=LONGEST_NAME, description="A trial's id")]
 TrialNumber = Annotated[int, Path(ge=0, le=LARGEST_NUMBER, description="Its place in the study")]
+ModelName = Annotated[
+    str, Path(max_length=LONGEST_NAME, description="A name under promotion.model of a study")
+]
+PositionNumber = Annotated[
+    int, Path(ge=1, le=LARGEST_NUMBER, description="Its place in the pointer's history")
+]
 CandidateId = Annotated[str, Path(max_length=LONGEST_NAME, description="A candidate's id")]
 Cursor = Annotated[
     str | None, Query(max_length=2000, description="`next_cursor` of the page before")
@@ -59,6 +65,11 @@ def trial_named(session: ReadSession, trial_id: str) -> reads.TrialDetail:
 def candidate_named(session: ReadSession, candidate_id: str) -> Candidate:
     """Raises NotFound."""
     return reads.get_candidate(session, _storable(candidate_id, "candidate"))
+
+
+def named_model(model: str) -> str:
+    """Raises NotFound."""
+    return _storable(model, "model")
 
 
 def trial_numbered(session: ReadSession, study: Study, number: int) -> Trial:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from controller.cli.opening import actor, remember_heads, service_opened
 from controller.cli.source import server_named
 from controller.registry import looking
-from controller.registry.pointers import check_standing, roll_back, set_alias
+from controller.registry.pointers import add_note, check_standing, roll_back, set_alias
 from ledger import family_pages, registry_reads
 from ledger.records import Json
 
@@ -35,6 +35,10 @@ class ModelSource(Protocol):
     ) -> Document: ...
 
     def roll_back(self, model: str, to: int, expected: int, note: str) -> Document: ...
+
+    def add_note(self, model: str, number: int, note: str) -> Document:
+        """The position that it is about."""
+        ...
 
 
 @contextmanager
@@ -67,7 +71,7 @@ class LedgerModels:
     def positions(self, model: str) -> Sequence[Document]:
         with self._service.ledger.read() as session:
             found = family_pages.page_of_incumbents(session, model, before=None, limit=PAGE)
-            return [looking.position(session, pointer) for pointer in found]
+            return looking.positions(session, model, found)
 
     def set_alias(
         self, model: str, alias: str, promotion: int | None, expected: int | None, note: str
@@ -100,6 +104,12 @@ class LedgerModels:
         with service.ledger.read() as session:
             return looking.position(session, registry_reads.get_pointer(session, model, moved.seq))
 
+    def add_note(self, model: str, number: int, note: str) -> Document:
+        with self._service.ledger.write() as session:
+            pointer = registry_reads.get_pointer(session, model, number)
+            add_note(session, pointer, note=note, actor=actor())
+            return looking.position(session, pointer)
+
 
 class ServerModels:
     """ModelSource over a server's API."""
@@ -125,3 +135,6 @@ class ServerModels:
     def roll_back(self, model: str, to: int, expected: int, note: str) -> Document:
         moved = self._client.roll_back(model, to, expected=expected, note=note)
         return moved.model_dump(mode="json")
+
+    def add_note(self, model: str, number: int, note: str) -> Document:
+        return self._client.add_note(model, number, note).model_dump(mode="json")

@@ -10,7 +10,7 @@ from controller.cli.model_source import Document, ModelSource, model_source_open
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.show_study import listed
 from controller.cli.text import clipped, plain
-from controller.registry.names import aliased, check_alias, check_note, read_number
+from controller.registry.names import aliased, check_alias, check_new_note, check_note, read_number
 from ledger.errors import InvalidInput, NotFound
 from ledger.records import Json
 
@@ -22,6 +22,7 @@ class Action(StrEnum):
     SHOW = "show"
     ALIAS = "alias"
     ROLLBACK = "rollback"
+    NOTE = "note"
 
 
 _WORDS: Final[Mapping[Action, tuple[int, str]]] = {
@@ -29,10 +30,12 @@ _WORDS: Final[Mapping[Action, tuple[int, str]]] = {
     Action.SHOW: (1, "arl models show NAME"),
     Action.ALIAS: (3, "arl models alias NAME ALIAS NUMBER (or @ALIAS, or none)"),
     Action.ROLLBACK: (2, "arl models rollback NAME NUMBER (or @ALIAS)"),
+    Action.NOTE: (2, 'arl models note NAME NUMBER (or @ALIAS) --note "what is to be remembered"'),
 }
 
 What = Annotated[
-    Action, typer.Argument(metavar="[list|show|alias|rollback]", help="what to do; default: list")
+    Action,
+    typer.Argument(metavar="[list|show|alias|rollback|note]", help="what to do; default: list"),
 ]
 Words = Annotated[
     list[str] | None,
@@ -55,10 +58,11 @@ def models(
     note: Note = "",
     as_json: AsJson = False,
 ) -> int:
-    """List models, show one, let an alias name a promotion, roll back to an earlier one.
+    """List models, show one, let an alias name a promotion, roll back, write something down.
 
     `arl models show NAME`, `arl models alias NAME production 3` (`none` takes it away), `arl
-    models rollback NAME 2`. Of two changes at once one is made, and the other is told.
+    models rollback NAME 2`, `arl models note NAME 3 --note TEXT`. Of two changes at once one is
+    made, and the other is told.
     """
     given = list(words or [])
     count, example = _WORDS[action]
@@ -72,20 +76,29 @@ def models(
             return _show(source, given[0], as_json=as_json)
         if action is Action.ALIAS:
             document = _alias(source, given, expect, note)
+        elif action is Action.NOTE:
+            number = _position(source, given[0], given[1])
+            document = source.add_note(given[0], number, check_new_note(note))
         else:
             document = _roll_back(source, given, expect, note)
+    _tell(action, given, document, as_json=as_json)
+    return OK
+
+
+def _tell(action: Action, given: Sequence[str], document: Document, *, as_json: bool) -> None:
     if as_json:
         print_json(document)
     elif action is Action.ALIAS:
         what = document["promotion"]
         print(f"{plain(given[0])}@{plain(given[1])}: {'nothing' if what is None else what} now")
+    elif action is Action.NOTE:
+        print(f"{plain(given[0])}:{document['seq']}: noted")
     else:
         now, candidate = document["seq"], plain(str(document["candidate"]))
         was = document["rolled_back_to"]
         print(
             f"{plain(given[0])}: number {now} is candidate {candidate} again, as number {was} was"
         )
-    return OK
 
 
 def _alias(source: ModelSource, given: Sequence[str], expect: str | None, note: str) -> Document:
@@ -192,4 +205,9 @@ def _show(source: ModelSource, model: str, *, as_json: bool) -> int:
         rows.append(row)
     columns = (">number", "candidate", "how", "by", "at (UTC)", "key", "note")
     console().print(table(*columns, rows=rows))
+    for found in listed(document, "history"):
+        for note in listed(found, "notes"):
+            said = clipped(str(note["note"]), 200)
+            who, at = plain(str(note["actor"])), str(note["at"])[:19]
+            print(f"  {found['seq']}, {at}, {who}: {said}")
     return OK

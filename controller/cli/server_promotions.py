@@ -1,8 +1,10 @@
 """Finds on a server what `naming` finds in the ledger here: promotions and candidates by name."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from controller.cli.text import plain
+from controller.registry.checking import Checked
 from controller.registry.names import (
     aliased,
     is_promotion_name,
@@ -10,6 +12,7 @@ from controller.registry.names import (
     parted,
     read_number,
 )
+from ledger.chain_check import Finding
 from ledger.errors import NotFound
 
 if TYPE_CHECKING:
@@ -50,6 +53,23 @@ def find_candidate_id(client: "Client", name: str) -> str:
         f"no candidate, trial or promotion is called {plain(name)}: write a candidate's id, "
         "STUDY/NUMBER of one of its trials, or a model's name (NAME:NUMBER, NAME@ALIAS)"
     )
+
+
+def checked_there(name: str, *, everything: bool) -> Iterator[Checked]:
+    """What the server finds of a promotion, or of every one, when it reads all of it again."""
+    from controller.client import Client
+
+    with Client() as client:
+        if everything:
+            models = [found.model for found in client.models() if found.incumbent is not None]
+            places = [(model, one.seq) for model in models for one in client.incumbents(model)]
+        else:
+            places = [find_position(client, name)]
+        for place in places:
+            found = client.check(*place)
+            findings = [Finding(one.where, one.problem) for one in found.findings]
+            signed = (found.signatures, found.key, found.key_is_known)
+            yield Checked(found.promotion, findings, *signed)
 
 
 def _candidate(client: "Client", name: str) -> str:

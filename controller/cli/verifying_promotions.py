@@ -38,10 +38,12 @@ def _checked(name: str, key: Path | None, *, artifacts: bool) -> Iterator[Checke
     if key is not None:
         raise InvalidInput(f"--key: {plain(name)} is no directory of evidence; leave --key out")
     if server_named():
-        raise InvalidInput(
-            f"--promotion {plain(name)}: with --server, write it out with `arl evidence` and name "
-            "its directory; or verify where the ledger is"
-        )
+        from controller.cli.server_promotions import checked_there
+
+        if not artifacts:
+            raise InvalidInput("--no-artifacts: a server checks a promotion whole; leave it out")
+        yield from checked_there(name, everything=name == ALL)
+        return
     settings = read_settings()
     with ledger_opened() as ledger:
         store = ArtifactStore(settings.home / "artifacts") if artifacts else None

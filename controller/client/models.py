@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from controller.api.models.registry import (
     AliasOut,
+    CheckedOut,
     EvidenceOut,
     ModelDetail,
     ModelOut,
@@ -48,6 +49,16 @@ class ModelCalls:
         """The newest signed evidence of a promotion."""
         path = f"/models/{model}/incumbents/{number}/evidence"
         return EvidenceOut.model_validate(self.connection.get(path))
+
+    def check(self, model: str, number: int) -> CheckedOut:
+        """Whether a promotion is what was promoted and signed; the server reads all of it."""
+        path = f"/models/{model}/incumbents/{number}/check"
+        return CheckedOut.model_validate(self.connection.get(path))
+
+    def add_note(self, model: str, number: int, note: str) -> PositionOut:
+        """Write down something about a promotion."""
+        path = f"/models/{model}/incumbents/{number}/notes"
+        return PositionOut.model_validate(self.connection.post(path, {"note": note}).json())
 
     def roll_back(self, model: str, to: int, *, expected: int, note: str = "") -> PositionOut:
         """Give the pointer to an earlier promotion again. Raises Conflict when it is not at

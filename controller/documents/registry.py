@@ -6,6 +6,7 @@ from controller.documents.candidates import incumbent_document
 from controller.documents.promotions import model_document
 from controller.documents.times import iso
 from ledger.family_pages import ModelSummary
+from ledger.promotion_notes import Note
 from ledger.records import Incumbent, Json
 from ledger.registry_reads import Alias, PromotionSignature, SealedPromotion
 
@@ -38,17 +39,26 @@ def registered_document(summary: ModelSummary, aliases: Sequence[Alias]) -> dict
     return {**model_document(summary), "aliases": named}
 
 
+def note_document(note: Note) -> dict[str, Json]:
+    return {"note": note.entry.note, "actor": note.entry.actor, "at": iso(note.at)}
+
+
 def position_document(
-    pointer: Incumbent, origin: Incumbent, aliases: Sequence[Alias], signatures: Signatures
+    pointer: Incumbent,
+    origin: Incumbent,
+    aliases: Sequence[Alias],
+    signatures: Signatures,
+    notes: Sequence[Note],
 ) -> dict[str, Json]:
-    """One position of a model's pointer, with the aliases that name it and who signed it.
-    `origin` is the promotion that it goes back to."""
+    """One position of a model's pointer, with the aliases that name it, who signed it and what
+    was written of it since. `origin` is the promotion that it goes back to."""
     signed = signatures.get(origin.seq)
     names: list[Json] = [a.alias for a in aliases if a.promotion == pointer.seq]
     return {
         **incumbent_document(pointer),
         "aliases": names,
         "signature": signature_document(signed[0]) if signed else None,
+        "notes": [note_document(note) for note in notes],
     }
 
 

@@ -96,6 +96,13 @@ def check_note(note: str) -> str:
     return note
 
 
+def check_new_note(note: str) -> str:
+    """One that is a change of its own has to say something. Raises InvalidInput."""
+    if not note.strip():
+        raise InvalidInput("note: it is empty: write what is to be remembered of the promotion")
+    return check_note(note)
+
+
 def _is_text(text: str) -> bool:
     try:
         text.encode()

@@ -1,4 +1,4 @@
-"""Moves a model's pointer back, and its aliases: compare and set."""
+"""Moves a model's pointer back, and its aliases: compare and set; and adds notes."""
 
 from ledger import reads, writes
 from ledger.artifacts import ArtifactStore
@@ -9,7 +9,7 @@ from ledger.errors import ArtifactCorrupt, Conflict, NotFound
 from ledger.heads import current_heads
 from ledger.records import Incumbent
 from ledger.registry_reads import SealedPromotion, find_sealed, latest_alias
-from ledger.service_entries import AliasSet, IncumbentSet
+from ledger.service_entries import AliasSet, IncumbentSet, PromotionNoted
 
 
 def check_standing(ledger: Ledger, store: ArtifactStore, pointer: Incumbent) -> SealedPromotion:
@@ -124,6 +124,12 @@ def set_alias(
     )
     writes.append_service(session, [entry])
     return entry
+
+
+def add_note(session: WriteSession, pointer: Incumbent, *, note: str, actor: str) -> None:
+    """Write down something about a promotion; what was written stays."""
+    entry = PromotionNoted(model=pointer.model, seq=pointer.seq, note=note, actor=actor)
+    writes.append_service(session, [entry])
 
 
 def _shown(promotion: int | None) -> str:

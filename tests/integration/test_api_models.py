@@ -1,6 +1,9 @@
 """Models over HTTP: aliases, roll backs and evidence, with scopes, keys and the audit."""
 
+import io
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +11,10 @@ from fastapi.testclient import TestClient
 
 from controller.cli.model_source import ServerModels
 from controller.client import Client
+from controller.registry.checking import check_directory
 from controller.wiring import Service
 from ledger.errors import Conflict
+from ledger.verify import verify_ledger
 from tests.api_runs import client_of, service_of, token
 from tests.api_server import api_server
 from tests.promoted_models import MODEL, artifact_file, numbered
@@ -86,6 +91,56 @@ def test_a_roll_back_to_what_is_not_whole_leaves_the_incumbent(client: TestClien
         assert "not in the store" in refused.json()["detail"]
         assert str(service_of(client).settings.home) not in refused.text
     assert client.get(BASE).json()["incumbent"]["seq"] == 2
+
+
+def note(client: TestClient, number: int, text: str, **more: Any) -> Any:
+    return client.post(f"{BASE}/incumbents/{number}/notes", json={"note": text}, **more)
+
+
+def test_what_is_noted_of_a_promotion_stays_with_it(client: TestClient) -> None:
+    assert note(client, 1, "terser").status_code == 201
+    assert [n["note"] for n in note(client, 1, "3 users agree").json()["notes"]] == [
+        "terser",
+        "3 users agree",
+    ]
+    history = client.get(f"{BASE}/incumbents").json()["items"]
+    assert [len(position["notes"]) for position in history] == [0, 2]
+    assert history[1]["notes"][0]["actor"] == "api:local user"
+    for wrong, status in (("", 422), ("  ", 422), ("n" * 2001, 422)):
+        assert note(client, 1, wrong).status_code == status, wrong
+    assert note(client, 9, "nothing").status_code == 404
+    assert note(client, 1, "may not", headers=token(client, "read")).status_code == 403
+    service = service_of(client)
+    assert verify_ledger(service.ledger, None) == []
+
+
+def test_the_evidence_is_saved_as_one_file_that_verifies_elsewhere(
+    client: TestClient, tmp_path: Path
+) -> None:
+    saved = client.get(f"{BASE}/incumbents/2/evidence.tar")
+    assert saved.headers["content-disposition"] == f'attachment; filename="{MODEL}-2.tar"'
+    assert int(saved.headers["content-length"]) == len(saved.content)
+    with tarfile.open(fileobj=io.BytesIO(saved.content)) as folder:
+        folder.extractall(tmp_path / "out", filter="data")
+    found = check_directory(tmp_path / "out" / f"{MODEL}-2", {}, None)
+    assert (found.findings, found.signatures) == ([], 1)
+    without = client.get(f"{BASE}/incumbents/2/evidence.tar?model=false").content
+    with tarfile.open(fileobj=io.BytesIO(without)) as folder:
+        assert not any("/model/" in name for name in folder.getnames())
+    assert client.get(f"{BASE}/incumbents/1/evidence.tar").status_code == 404
+
+
+def test_a_promotion_is_checked_and_what_changed_is_named(client: TestClient) -> None:
+    found = client.get(f"{BASE}/incumbents/2/check").json()
+    assert (found["ok"], found["signatures"], found["key_is_known"]) == (True, 1, True)
+    unsigned = client.get(f"{BASE}/incumbents/1/check").json()
+    assert not unsigned["ok"]
+    assert "not signed" in unsigned["findings"][0]["problem"]
+    artifact_file(service_of(client), numbered(service_of(client), 2)).unlink()
+    gone = client.get(f"{BASE}/incumbents/2/check")
+    assert gone.json()["ok"] is False
+    assert str(service_of(client).settings.home) not in gone.text
+    assert client.get(f"{BASE}/incumbents/9/check").status_code == 404
 
 
 def test_only_who_may_promote_moves_anything(client: TestClient) -> None:

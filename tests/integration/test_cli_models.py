@@ -118,6 +118,11 @@ def test_a_promotion_has_the_same_names_for_every_verb(
         assert here["toy"] == here["toy@production"] == here["toy@2"] != here["toy:1"]
         assert arl("evidence", "toy@production", "--json").json()["promotion"] == "toy:2"
         assert arl("show", "toy:1", "--json").json()["candidate"] == here["toy:1"]
+        noted = arl("models", "note", "toy", "@production", "--note", "terser", "--json").json()
+        assert (noted["seq"], noted["notes"][0]["note"]) == (2, "terser")
+        assert "terser" in arl("models", "show", "toy").out
+        assert arl("verify", "--promotion", "toy@2", "--json").json()["promotions"][0]["ok"]
+        assert "toy:1" in arl("verify", "--promotion", "all", code=1).out
         for verb in ("lineage", "convert --merge", "replay", "promote", "evidence", "show"):
             word, *options = verb.split()
             said = arl(word, "toy@staging", *options, code=3).err
@@ -139,6 +144,8 @@ def test_a_promotion_has_the_same_names_for_every_verb(
         (("evidence", "toy:9"), 3),
         (("reproduce", "toy@nothing", "x"), 3),
         (("verify", "--promotion", "nothing"), 3),
+        (("models", "note", "toy", "1"), 2),
+        (("models", "note", "toy", "9", "--note", "x"), 3),
         (("verify", "--key", "x"), 2),
         (("keys", "new", "file"), 2),
     ],

@@ -5,7 +5,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from controller.api.models.candidates import INCUMBENT, IncumbentOut
 from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Out, example
 
-_POSITION: dict[str, JsonValue] = {**INCUMBENT, "aliases": ["production"], "signature": None}
+_NOTE: JsonValue = {"note": "3 users say it is terser", "actor": "cli:ann", "at": ISO}
+_POSITION: dict[str, JsonValue] = {
+    **INCUMBENT,
+    "aliases": ["production"],
+    "signature": None,
+    "notes": [_NOTE],
+}
 
 
 class AliasOut(Out):
@@ -34,12 +40,22 @@ class SignatureOut(Out):
     at: Iso
 
 
+class NoteOut(Out):
+    """What somebody wrote of a promotion after it was made."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_NOTE]})
+    note: str
+    actor: str
+    at: Iso
+
+
 class PositionOut(IncumbentOut):
     """One position of a model's pointer, with the aliases that name it."""
 
     model_config = example(_POSITION)
     aliases: list[str]
     signature: SignatureOut | None = Field(description="The newest; null: it is not signed.")
+    notes: list[NoteOut] = Field(description="What was written of it since, the oldest first.")
 
 
 class ModelOut(Out):
@@ -131,6 +147,35 @@ class EvidenceOut(Out):
     files: dict[str, str] = Field(description="By name; the artifact itself is read by digest.")
 
 
+class FindingOut(Out):
+    """One thing that is not as it was."""
+
+    model_config = example({"where": "model/params.json", "problem": "its bytes changed"})
+    where: str
+    problem: str
+
+
+class CheckedOut(Out):
+    """Whether a promotion is still what was promoted and signed."""
+
+    model_config = example(
+        {
+            "promotion": "tiny-arithmetic:3",
+            "ok": True,
+            "signatures": 1,
+            "key": DIGEST,
+            "key_is_known": True,
+            "findings": [],
+        }
+    )
+    promotion: str
+    ok: bool
+    signatures: int = Field(description="How many of its signings verify.")
+    key: str | None = Field(description="That signed it last; null: none did.")
+    key_is_known: bool = Field(description="Whether it is one of this ledger's.")
+    findings: list[FindingOut] = Field(description="What is wrong; empty: nothing.")
+
+
 def _wanted(value: JsonValue) -> ConfigDict:
     return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [value]})
 
@@ -169,3 +214,10 @@ class ApprovalWanted(BaseModel):
 
     model_config = _wanted({"note": "looked at fifty answers"})
     note: str = Note
+
+
+class NoteWanted(BaseModel):
+    """What is to be remembered of a promotion."""
+
+    model_config = _wanted({"note": "3 users say it is terser"})
+    note: str = Field(min_length=1, max_length=2000)

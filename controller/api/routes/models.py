@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Depends, Path
+from fastapi import Depends
 
 from controller.api.models.registry import (
     AliasOut,
     AliasWanted,
-    EvidenceOut,
     ModelDetail,
     ModelsOut,
+    NoteWanted,
     PositionDetail,
     PositionOut,
     RollBackWanted,
@@ -19,12 +19,13 @@ from controller.api.models.wire import Page
 from controller.api.mutations import Mutation, mutation
 from controller.api.problems import documented
 from controller.api.reading import (
-    LARGEST_NUMBER,
-    LONGEST_NAME,
     Cursor,
     Limit,
+    ModelName,
+    PositionNumber,
     Reader,
     TheService,
+    named_model,
     place_of,
 )
 from controller.api.routing import new_router
@@ -32,9 +33,8 @@ from controller.api.tokens import Scope
 from controller.documents.finite import flagged
 from controller.documents.registry import alias_document
 from controller.registry import looking
-from controller.registry.making import latest_signature, sealed_of
-from controller.registry.names import check_alias, check_note
-from controller.registry.pointers import check_standing, roll_back, set_alias
+from controller.registry.names import check_alias, check_new_note, check_note
+from controller.registry.pointers import add_note, check_standing, roll_back, set_alias
 from controller.wiring import Service
 from ledger import family_pages, registry_reads
 from ledger.database import WriteSession
@@ -44,12 +44,6 @@ from ledger.records import Incumbent, Json
 
 router = new_router("models")
 
-ModelName = Annotated[
-    str, Path(max_length=LONGEST_NAME, description="A name under promotion.model of a study")
-]
-PositionNumber = Annotated[
-    int, Path(ge=1, le=LARGEST_NUMBER, description="Its place in the pointer's history")
-]
 Promote = Annotated[Mutation, Depends(mutation(Scope.PROMOTE))]
 
 
@@ -64,7 +58,7 @@ def list_models(_: Reader, service: TheService) -> dict[str, Any]:
 def show_model(_: Reader, service: TheService, model: ModelName) -> dict[str, Any]:
     """One model, with the latest changes of its aliases."""
     with service.ledger.read() as session:
-        return looking.model_detail(session, _named(model))
+        return looking.model_detail(session, named_model(model))
 
 
 @router.get(
@@ -80,11 +74,11 @@ def list_incumbents(
     """The history of a model's pointer, the newest first."""
     with service.ledger.read() as session:
         found = family_pages.page_of_incumbents(
-            session, _named(model), before=place_of(cursor), limit=limit + 1
+            session, named_model(model), before=place_of(cursor), limit=limit + 1
         )
         if not found and cursor is None:
             raise NotFound(f"nothing was promoted as {model!r} yet")
-        items = [looking.position(session, pointer) for pointer in found[:limit]]
+        items = looking.positions(session, model, found[:limit])
     more = str(found[limit - 1].seq) if len(found) > limit else None
     return {"items": items, "next_cursor": more}
 
@@ -99,35 +93,28 @@ def show_incumbent(
 ) -> dict[str, Any]:
     """One position with its lineage, the gate's evidence, its signatures and its model card."""
     with service.ledger.read() as session:
-        pointer = registry_reads.get_pointer(session, _named(model), number)
+        pointer = registry_reads.get_pointer(session, named_model(model), number)
         return flagged(looking.position_detail(session, pointer))
 
 
-@router.get(
-    "/models/{model}/incumbents/{number}/evidence",
-    response_model=EvidenceOut,
-    responses=documented(404, 409),
+@router.post(
+    "/models/{model}/incumbents/{number}/notes",
+    response_model=PositionOut,
+    status_code=201,
+    responses=documented(404),
 )
-def read_evidence(
-    _: Reader, service: TheService, model: ModelName, number: PositionNumber
-) -> dict[str, Any]:
-    """Statement, signatures, card and entry, as they were signed last."""
-    with service.ledger.read() as session:
-        pointer = registry_reads.get_pointer(session, _named(model), number)
-        signature = latest_signature(session, pointer)
-        sealed = sealed_of(session, pointer)
-    if signature is None:
-        raise NotFound(f"{model}:{number} is not signed: `arl evidence {model}:{number}` signs it")
-    files = {
-        path: service.store.read_bytes(digest).decode()
-        for path, _, _, digest in service.store.manifest(signature.tree)
-    }
-    return {
-        "model": model,
-        "seq": number,
-        "artifact": sealed.entry.artifact_digest,
-        "files": files,
-    }
+def note_incumbent(
+    change: Promote, model: ModelName, number: PositionNumber, body: NoteWanted
+) -> Any:
+    """Write down something about a promotion. What was written stays."""
+    note = check_new_note(body.note)
+
+    def act(session: WriteSession) -> Mapping[str, Json]:
+        pointer = registry_reads.get_pointer(session, named_model(model), number)
+        add_note(session, pointer, note=note, actor=change.principal.actor)
+        return looking.position(session, pointer)
+
+    return change.run(act, status=201).response()
 
 
 @router.post(
@@ -172,7 +159,7 @@ def change_alias(change: Promote, model: ModelName, body: AliasWanted) -> Any:
     def act(session: WriteSession) -> Mapping[str, Json]:
         set_alias(
             session,
-            model=_named(model),
+            model=named_model(model),
             alias=alias,
             promotion=body.promotion,
             expected=body.expected,
@@ -188,12 +175,6 @@ def change_alias(change: Promote, model: ModelName, body: AliasWanted) -> Any:
 def _standing(service: Service, model: str, number: int) -> Incumbent:
     """A position whose artifact was read and found whole. Raises NotFound, Conflict."""
     with service.ledger.read() as session:
-        pointer = registry_reads.get_pointer(session, _named(model), number)
+        pointer = registry_reads.get_pointer(session, named_model(model), number)
     check_standing(service.ledger, service.store, pointer)
     return pointer
-
-
-def _named(model: str) -> str:
-    if "\0" in model:
-        raise NotFound("no model has a zero byte in its name")
-    return model

@@ -412,6 +412,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/models/{model}/incumbents/{number}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Check Incumbent
+         * @description Read everything of a promotion again: entry, chain, scores, every byte of the artifact,
+         *     signatures and card. One check at a time.
+         */
+        get: operations["check_incumbent_api_v1_models__model__incumbents__number__check_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models/{model}/incumbents/{number}/evidence": {
         parameters: {
             query?: never;
@@ -426,6 +447,47 @@ export interface paths {
         get: operations["read_evidence_api_v1_models__model__incumbents__number__evidence_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/incumbents/{number}/evidence.tar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Save Evidence
+         * @description The directory that `arl evidence -o` writes, as a tar file: `arl verify --promotion` checks
+         *     what is unpacked from it anywhere.
+         */
+        get: operations["save_evidence_api_v1_models__model__incumbents__number__evidence_tar_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{model}/incumbents/{number}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Note Incumbent
+         * @description Write down something about a promotion. What was written stays.
+         */
+        post: operations["note_incumbent_api_v1_models__model__incumbents__number__notes_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2295,6 +2357,44 @@ export interface components {
             to?: number | null;
         };
         /**
+         * CheckedOut
+         * @description Whether a promotion is still what was promoted and signed.
+         * @example {
+         *       "findings": [],
+         *       "key": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "key_is_known": true,
+         *       "ok": true,
+         *       "promotion": "tiny-arithmetic:3",
+         *       "signatures": 1
+         *     }
+         */
+        CheckedOut: {
+            /**
+             * Findings
+             * @description What is wrong; empty: nothing.
+             */
+            findings: components["schemas"]["FindingOut"][];
+            /**
+             * Key
+             * @description That signed it last; null: none did.
+             */
+            key: string | null;
+            /**
+             * Key Is Known
+             * @description Whether it is one of this ledger's.
+             */
+            key_is_known: boolean;
+            /** Ok */
+            ok: boolean;
+            /** Promotion */
+            promotion: string;
+            /**
+             * Signatures
+             * @description How many of its signings verify.
+             */
+            signatures: number;
+        };
+        /**
          * CheckedStudy
          * @description Whether a study file is valid, and all that is wrong with it.
          * @example {
@@ -3169,6 +3269,20 @@ export interface components {
              * @example space.learning_rate.low
              */
             field: string;
+        };
+        /**
+         * FindingOut
+         * @description One thing that is not as it was.
+         * @example {
+         *       "problem": "its bytes changed",
+         *       "where": "model/params.json"
+         *     }
+         */
+        FindingOut: {
+            /** Problem */
+            problem: string;
+            /** Where */
+            where: string;
         };
         /**
          * Handed
@@ -4110,6 +4224,34 @@ export interface components {
             retry_after_s: number;
         };
         /**
+         * NoteOut
+         * @description What somebody wrote of a promotion after it was made.
+         * @example {
+         *       "actor": "cli:ann",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "note": "3 users say it is terser"
+         *     }
+         */
+        NoteOut: {
+            /** Actor */
+            actor: string;
+            /** At */
+            at: string;
+            /** Note */
+            note: string;
+        };
+        /**
+         * NoteWanted
+         * @description What is to be remembered of a promotion.
+         * @example {
+         *       "note": "3 users say it is terser"
+         *     }
+         */
+        NoteWanted: {
+            /** Note */
+            note: string;
+        };
+        /**
          * Nothing
          * @description No arguments.
          * @example {}
@@ -4574,6 +4716,13 @@ export interface components {
          *       },
          *       "model": "tiny-arithmetic",
          *       "note": "",
+         *       "notes": [
+         *         {
+         *           "actor": "cli:ann",
+         *           "at": "2026-05-04T09:30:00.000+00:00",
+         *           "note": "3 users say it is terser"
+         *         }
+         *       ],
          *       "seq": 3,
          *       "signatures": [],
          *       "study": "st-7f3a"
@@ -4625,6 +4774,11 @@ export interface components {
              * @description What the approver said.
              */
             note: string;
+            /**
+             * Notes
+             * @description What was written of it since, the oldest first.
+             */
+            notes: components["schemas"]["NoteOut"][];
             /** Previous */
             previous: string | null;
             /**
@@ -4654,6 +4808,13 @@ export interface components {
          *       "family": "st-7f3a-f1",
          *       "model": "tiny-arithmetic",
          *       "note": "",
+         *       "notes": [
+         *         {
+         *           "actor": "cli:ann",
+         *           "at": "2026-05-04T09:30:00.000+00:00",
+         *           "note": "3 users say it is terser"
+         *         }
+         *       ],
          *       "seq": 3,
          *       "study": "st-7f3a"
          *     }
@@ -4676,6 +4837,11 @@ export interface components {
              * @description What the approver said.
              */
             note: string;
+            /**
+             * Notes
+             * @description What was written of it since, the oldest first.
+             */
+            notes: components["schemas"]["NoteOut"][];
             /**
              * Rolled Back To
              * @description The earlier position whose candidate has the pointer again; null for a promotion.
@@ -9127,6 +9293,130 @@ export interface operations {
             };
         };
     };
+    check_incumbent_api_v1_models__model__incumbents__number__check_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+                /** @description Its place in the pointer's history */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     read_evidence_api_v1_models__model__incumbents__number__evidence_get: {
         parameters: {
             query?: never;
@@ -9197,6 +9487,255 @@ export interface operations {
             };
             /** @description Not in the present state */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    save_evidence_api_v1_models__model__incumbents__number__evidence_tar_get: {
+        parameters: {
+            query?: {
+                /** @description Whether the model's own files are in it */
+                model?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+                /** @description Its place in the pointer's history */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not in the present state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    note_incumbent_api_v1_models__model__incumbents__number__notes_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                /** @description A name under promotion.model of a study */
+                model: string;
+                /** @description Its place in the pointer's history */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteWanted"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PositionOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
