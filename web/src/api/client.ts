@@ -5,25 +5,30 @@ import type { paths } from "./schema";
 import { noteServerDate } from "./serverClock";
 
 const TIMEOUT_MS = 30_000;
+const READING_MS = 600_000;
 
 /** Requests end by themselves, and a server that is gone is told apart from one that refuses. */
-async function patientFetch(request: Request): Promise<Response> {
-  try {
-    const answer = await fetch(request, {
-      signal: AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]),
-    });
-    noteServerDate(answer.headers.get("date"));
-    return answer;
-  } catch (error) {
-    if (request.signal.aborted) throw error;
-    throw new Unreachable();
-  }
-}
+const fetchWithin = (ms: number) =>
+  async function patientFetch(request: Request): Promise<Response> {
+    try {
+      const answer = await fetch(request, {
+        signal: AbortSignal.any([request.signal, AbortSignal.timeout(ms)]),
+      });
+      noteServerDate(answer.headers.get("date"));
+      return answer;
+    } catch (error) {
+      if (request.signal.aborted) throw error;
+      throw new Unreachable();
+    }
+  };
 
 export const api = createClient<paths>({
   baseUrl: window.location.origin,
-  fetch: patientFetch,
+  fetch: fetchWithin(TIMEOUT_MS),
 });
+
+/** For a request before whose answer the server reads every byte of a model. */
+export const whileItReads = { fetch: fetchWithin(READING_MS) } as const;
 
 interface Answer<Body> {
   readonly data?: Body;

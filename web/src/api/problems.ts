@@ -59,5 +59,8 @@ export function problemText(error: unknown): string {
 
 export const isMissing = (error: unknown): boolean =>
   error instanceof Problem && error.status === 404;
+/** What was asked for had been decided otherwise meanwhile, or cannot be as things are. */
+export const isConflict = (error: unknown): boolean =>
+  error instanceof Problem && error.status === 409;
 export const isSignedOut = (error: unknown): boolean =>
   error instanceof Problem && error.status === 401;

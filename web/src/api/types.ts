@@ -33,6 +33,7 @@ export type ModelCall = Models["ModelCallOut"];
 export type Curve = Models["CurveOut"];
 export type Candidate = Models["CandidateOut"];
 export type Conversion = Models["ConversionOut"];
+export type ConvertWanted = Models["ConvertWanted"];
 /** What the event stream says of a study. */
 export type Entry = Models["EventOut"];
 /** One link of a chain. */

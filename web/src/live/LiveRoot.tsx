@@ -66,6 +66,7 @@ function LiveAll() {
         timer = undefined;
         void client.invalidateQueries({ queryKey: keys.studies() });
         void client.invalidateQueries({ queryKey: keys.promotions() });
+        void client.invalidateQueries({ queryKey: keys.candidates() });
         void client.invalidateQueries({ queryKey: ["entries"] });
       }, ALL_MS);
     };

@@ -7,6 +7,8 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: "plain" | "strong" | "quiet" | "danger";
   readonly icon?: IconName;
   readonly isBusy?: boolean;
+  /** Why it may not be pressed, which is said with it. */
+  readonly barred?: string | null | undefined;
   readonly children?: ReactNode;
 }
 
@@ -17,15 +19,19 @@ export function Button({
   children,
   className,
   disabled,
+  barred,
+  title,
   ...rest
 }: ButtonProps) {
   const only = children === undefined || children === null;
+  const is_barred = barred !== undefined && barred !== null;
   return (
     <button
       type="button"
       {...rest}
       className={cx(css.button, css[look], only && css.only, className)}
-      disabled={disabled === true || isBusy}
+      disabled={disabled === true || isBusy || is_barred}
+      title={is_barred ? barred : title}
       aria-busy={isBusy || undefined}
     >
       {icon !== undefined && <Icon name={icon} />}

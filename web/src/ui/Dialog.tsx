@@ -1,6 +1,7 @@
-import { useId, useLayoutEffect, useRef, type ReactNode } from "react";
+import { useId, useLayoutEffect, useRef, type ReactNode, type SubmitEvent } from "react";
 import { Button } from "./Button";
 import css from "./Dialog.module.css";
+import { Notice } from "./States";
 
 interface DialogProps {
   readonly title: string;
@@ -73,5 +74,60 @@ export function Confirm({
         </>
       }
     />
+  );
+}
+
+interface FormDialogProps extends ConfirmProps {
+  /** Whether what was entered so far is enough. */
+  readonly isReady?: boolean;
+  /** Why it was refused. */
+  readonly problem?: string | undefined;
+  /** It cannot be tried again as it stands: what it was about has changed. */
+  readonly isOver?: boolean;
+}
+
+/** A question with something to fill in; what was refused is said where it was asked. */
+export function FormDialog(props: FormDialogProps) {
+  const { title, children, verb, isDangerous = false, isBusy = false, isReady = true } = props;
+  const { problem, isOver = false, onConfirm, onClose } = props;
+  const form = useId();
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    if (isReady && !isBusy && !isOver) onConfirm();
+  };
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      actions={
+        isOver ? (
+          <Button look="strong" onClick={onClose}>
+            Look again
+          </Button>
+        ) : (
+          <>
+            <Button onClick={onClose}>Not now</Button>
+            <Button
+              type="submit"
+              form={form}
+              look={isDangerous ? "danger" : "strong"}
+              isBusy={isBusy}
+              disabled={!isReady}
+            >
+              {verb}
+            </Button>
+          </>
+        )
+      }
+    >
+      <form id={form} className={css.form} onSubmit={submit}>
+        {children}
+        {problem !== undefined && (
+          <div role="alert">
+            <Notice tone="bad">{problem}</Notice>
+          </div>
+        )}
+      </form>
+    </Dialog>
   );
 }

@@ -1,4 +1,10 @@
-import { useId, type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes } from "react";
+import {
+  useId,
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+} from "react";
 import css from "./Field.module.css";
 import { Icon } from "./Icon";
 import { cx } from "./cx";
@@ -36,6 +42,35 @@ export function TextField({
         className={cx(css.input, problem !== undefined && css.wrong)}
         aria-invalid={problem !== undefined || undefined}
         aria-describedby={problem === undefined && hint === undefined ? undefined : `${id}-said`}
+        onChange={(event) => onChange(event.target.value)}
+      />
+      <Said id={`${id}-said`} hint={hint} problem={problem} />
+    </div>
+  );
+}
+
+interface TextAreaFieldProps
+  extends FieldProps, Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, "onChange" | "value"> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}
+
+/** For a sentence or several. */
+export function TextAreaField(props: TextAreaFieldProps) {
+  const { label, hint, problem, isLabelHidden, onChange, ...area } = props;
+  const id = useId();
+  return (
+    <div className={css.field}>
+      <label htmlFor={id} className={isLabelHidden === true ? "visually-hidden" : css.label}>
+        {label}
+      </label>
+      <textarea
+        rows={3}
+        {...area}
+        id={id}
+        className={cx(css.input, css.area, problem !== undefined && css.wrong)}
+        aria-invalid={problem !== undefined}
+        aria-describedby={hint === undefined && problem === undefined ? undefined : `${id}-said`}
         onChange={(event) => onChange(event.target.value)}
       />
       <Said id={`${id}-said`} hint={hint} problem={problem} />

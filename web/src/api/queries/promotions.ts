@@ -75,13 +75,14 @@ export const incumbentsQuery = (model: string) =>
 
 export type Decision = "approve" | "decline";
 
-export function decidePromotion(family: string, decision: Decision) {
+/** The note is kept with an approval; a decline has none. */
+export function decidePromotion(family: string, decision: Decision, note: string) {
   const params = {
     path: { family },
     query: { wait: WAIT_S },
     header: { "idempotency-key": newKey() },
   };
   return decision === "approve"
-    ? bodyOf(api.POST("/api/v1/promotions/{family}/approve", { params, body: { note: "" } }))
+    ? bodyOf(api.POST("/api/v1/promotions/{family}/approve", { params, body: { note } }))
     : bodyOf(api.POST("/api/v1/promotions/{family}/decline", { params, body: {} }));
 }

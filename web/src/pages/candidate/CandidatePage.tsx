@@ -4,7 +4,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { candidateQuery } from "../../api/queries/candidates";
 import { isMissing } from "../../api/problems";
 import type { Candidate, TrialOut } from "../../api/types";
-import { stageText } from "../../format/evidence";
+import { bestOf, stageText } from "../../format/evidence";
 import { numberAt } from "../../format/finite";
 import { shortId } from "../../format/lineage";
 import { oneLine, visible } from "../../format/text";
@@ -19,6 +19,7 @@ import { Failure, Loading, Skeleton } from "../../ui/States";
 import { CandidateLink, Digest, NumberValue, RelativeTime } from "../../ui/Values";
 import { ParamsList } from "../study/ParamsList";
 import { ConversionsCard } from "./ConversionsCard";
+import { ConvertAction } from "./ConvertAction";
 import { GateCard, ReplaysCard, useFamilies } from "./GateCards";
 import { LineageCard } from "./LineageCard";
 import { ReplayAction } from "./ReplayAction";
@@ -55,6 +56,9 @@ export function CandidatePage() {
 function Loaded({ candidate }: { readonly candidate: Candidate }) {
   const { study } = candidate;
   const families = useFamilies(candidate);
+  const is_promoted = families.some(
+    (family) => family?.state === "promoted" && bestOf(family.evidence) === candidate.candidate,
+  );
   return (
     <>
       <PageHeader
@@ -65,7 +69,14 @@ function Loaded({ candidate }: { readonly candidate: Candidate }) {
         ]}
         badge={<StateBadge state={candidate.state} size="large" />}
         note={`by ${oneLine(candidate.proposer, 80)}`}
-        actions={<ReplayAction candidate={candidate.candidate} />}
+        actions={
+          <>
+            {(is_promoted || candidate.state === "kept") && (
+              <ConvertAction candidate={candidate.candidate} isPromoted={is_promoted} />
+            )}
+            <ReplayAction candidate={candidate.candidate} />
+          </>
+        }
       />
       <Stack>
         <LineageCard candidate={candidate.candidate} />

@@ -1,9 +1,9 @@
 /** Asking for a candidate to be put before the promotion gate. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "../../api/keys";
 import { problemText } from "../../api/problems";
-import { whoQuery } from "../../api/queries/access";
+import { useBarred } from "../../api/queries/access";
 import { replayCandidate } from "../../api/queries/lineage";
 import { oneLine } from "../../format/text";
 import { Button } from "../../ui/Button";
@@ -12,7 +12,7 @@ import { useToast } from "../../ui/Toasts";
 
 export function ReplayAction({ candidate }: { readonly candidate: string }) {
   const [is_asked, setAsked] = useState(false);
-  const who = useQuery(whoQuery());
+  const barred = useBarred("submit");
   const client = useQueryClient();
   const say = useToast();
   const replay = useMutation({
@@ -27,10 +27,9 @@ export function ReplayAction({ candidate }: { readonly candidate: string }) {
       void client.invalidateQueries({ queryKey: keys.candidate(candidate) });
     },
   });
-  if (who.data?.scopes.includes("submit") !== true) return null;
   return (
     <>
-      <Button icon="repeat" onClick={() => setAsked(true)}>
+      <Button icon="repeat" barred={barred} onClick={() => setAsked(true)}>
         Replay
       </Button>
       {is_asked && (

@@ -1,19 +1,18 @@
-/** One model: its incumbents over time, and every family that tried to replace one. */
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+/** One model: its aliases, its incumbents over time, every family that tried to replace one. */
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
 import { isMissing } from "../../api/problems";
-import { incumbentsQuery, type Incumbent } from "../../api/queries/promotions";
-import { shortId } from "../../format/lineage";
+import { incumbentsQuery } from "../../api/queries/promotions";
+import { modelQuery } from "../../api/queries/registry";
 import { oneLine } from "../../format/text";
-import { Tag } from "../../ui/Badge";
 import { Button } from "../../ui/Button";
 import { Card } from "../../ui/Card";
 import { Stack } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
 import { Empty, Failure, Loading, Skeleton } from "../../ui/States";
-import { Timeline, type TimelineItem } from "../../ui/Timeline";
-import { CandidateLink, RelativeTime } from "../../ui/Values";
 import { PromotionsTable } from "../promotions/PromotionsTable";
+import { AliasesCard } from "./AliasesCard";
+import { Incumbents } from "./IncumbentsCard";
 
 const route = getRouteApi("/models/$model");
 
@@ -21,53 +20,64 @@ const HIDDEN: ReadonlySet<string> = new Set(["model"]);
 
 export function ModelPage() {
   const { model } = route.useParams();
+  // Its cards come together: one that is filled later would push the others down.
+  const positions = useInfiniteQuery(incumbentsQuery(model));
+  const aliases = useQuery(modelQuery(model));
+  const is_loading = positions.isPending || aliases.isPending;
   return (
     <>
       <PageHeader
         title={oneLine(model, 100)}
         crumbs={[{ label: "Models", link: { to: "/models" } }]}
       />
-      <Stack>
-        <Card title="Incumbents" note="the newest first">
-          <Incumbents model={model} />
-        </Card>
-        <Card title="Families" note="every attempt to replace the incumbent" isFlush>
-          <PromotionsTable
-            query={{ model }}
-            hidden={HIDDEN}
-            empty={<Empty icon="flag" title="No family yet" />}
-          />
-        </Card>
-      </Stack>
+      {is_loading ? (
+        <Loading what="the model">
+          <Skeleton height="24rem" />
+        </Loading>
+      ) : (
+        <Stack>
+          <Promoted model={model} />
+          <Card title="Families" note="every attempt to replace the incumbent" isFlush>
+            <PromotionsTable
+              query={{ model }}
+              hidden={HIDDEN}
+              empty={<Empty icon="flag" title="No family yet" />}
+            />
+          </Card>
+        </Stack>
+      )}
     </>
   );
 }
 
-function Incumbents({ model }: { readonly model: string }) {
+function Promoted({ model }: { readonly model: string }) {
   const found = useInfiniteQuery(incumbentsQuery(model));
-  if (found.data === undefined) {
-    if (found.isError && !isMissing(found.error)) {
-      return (
-        <Failure what="The incumbents" error={found.error} onRetry={() => void found.refetch()} />
-      );
-    }
-    if (found.isError) return <NoIncumbent />;
-    return (
-      <Loading what="the incumbents">
-        <Skeleton lines={3} />
-      </Loading>
-    );
-  }
-  const shown = found.data.pages.flatMap((page) => page.items);
-  if (shown.length === 0) return <NoIncumbent />;
+  const shown = found.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
-      <Timeline label="Incumbents" items={shown.map((one, at) => item(one, at === 0))} />
-      {found.hasNextPage && (
-        <Button isBusy={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
-          Older
-        </Button>
-      )}
+      {shown.length > 0 && <AliasesCard model={model} positions={shown} />}
+      <Card title="Incumbents" note="the newest first">
+        {found.data === undefined ? (
+          isMissing(found.error) ? (
+            <NoIncumbent />
+          ) : (
+            <Failure
+              what="The incumbents"
+              error={found.error}
+              onRetry={() => void found.refetch()}
+            />
+          )
+        ) : shown.length === 0 ? (
+          <NoIncumbent />
+        ) : (
+          <Incumbents model={model} positions={shown} />
+        )}
+        {found.hasNextPage && (
+          <Button isBusy={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
+            Older
+          </Button>
+        )}
+      </Card>
     </>
   );
 }
@@ -78,48 +88,4 @@ function NoIncumbent() {
       Until one is promoted, winners have to beat their study's baseline.
     </Empty>
   );
-}
-
-function item(incumbent: Incumbent, is_current: boolean): TimelineItem {
-  return {
-    id: String(incumbent.seq),
-    icon: "flag",
-    tone: is_current ? "good" : "mute",
-    title: (
-      <>
-        <CandidateLink id={incumbent.candidate}>{shortId(incumbent.candidate)}</CandidateLink>{" "}
-        {is_current && <Tag tone="good">in place</Tag>}
-        {incumbent.aliases.map((alias) => (
-          <Tag key={alias}>{`@${oneLine(alias, 60)}`}</Tag>
-        ))}
-      </>
-    ),
-    detail: (
-      <>
-        {`${how(incumbent)} by ${oneLine(incumbent.approver, 80)}, from `}
-        <Link to="/studies/$study" params={{ study: incumbent.study }}>
-          {incumbent.study}
-        </Link>
-        {incumbent.family !== null && (
-          <>
-            {" · "}
-            <Link to="/promotions/$family" params={{ family: incumbent.family }}>
-              evidence
-            </Link>
-          </>
-        )}
-        {incumbent.signature !== null &&
-          ` · signed with key ${incumbent.signature.key.slice(0, 12)}…`}
-        {incumbent.note !== "" && <p>{oneLine(incumbent.note, 300)}</p>}
-      </>
-    ),
-    aside: <RelativeTime at={incumbent.at} />,
-  };
-}
-
-function how({ seq, rolled_back_to }: Incumbent): string {
-  const place = `Incumbent ${String(seq)}`;
-  return rolled_back_to === null
-    ? `${place}, approved`
-    : `${place}, rolled back to ${String(rolled_back_to)}`;
 }

@@ -39,6 +39,21 @@ const COLUMNS: readonly Column<Model>[] = [
       ),
   },
   {
+    id: "aliases",
+    title: "Aliases",
+    width: 180,
+    cell: (row) =>
+      row.aliases.length === 0 ? (
+        <None />
+      ) : (
+        <Clipped>
+          {row.aliases
+            .map((one) => `@${oneLine(one.alias, 64)} ${String(one.promotion)}`)
+            .join(", ")}
+        </Clipped>
+      ),
+  },
+  {
     id: "since",
     title: "Since",
     width: 130,

@@ -1,14 +1,15 @@
 /** Approving or declining a family that passed and waits; for those with the scope. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "../../api/keys";
 import { problemText } from "../../api/problems";
-import { whoQuery } from "../../api/queries/access";
+import { useBarred } from "../../api/queries/access";
 import { decidePromotion, type Decision, type PromotionDetail } from "../../api/queries/promotions";
 import { bestOf } from "../../format/evidence";
 import { oneLine } from "../../format/text";
 import { Button } from "../../ui/Button";
 import { Confirm } from "../../ui/Dialog";
+import { TextField } from "../../ui/Field";
 import { Notice } from "../../ui/States";
 import { useToast } from "../../ui/Toasts";
 
@@ -17,19 +18,14 @@ const DONE: Readonly<Record<Decision, string>> = {
   decline: "Declined: the incumbent stays",
 };
 
-/** Whether the reader may decide; null while that is not known. */
-function useMayDecide(): boolean | null {
-  const { data } = useQuery(whoQuery());
-  return data === undefined ? null : data.scopes.some((s) => s === "promote" || s === "admin");
-}
-
 export function DecisionActions({ family }: { readonly family: PromotionDetail }) {
   const [asked, setAsked] = useState<Decision | null>(null);
-  const may_decide = useMayDecide();
+  const [note, setNote] = useState("");
+  const barred = useBarred("promote");
   const client = useQueryClient();
   const say = useToast();
   const decide = useMutation({
-    mutationFn: (decision: Decision) => decidePromotion(family.family, decision),
+    mutationFn: (decision: Decision) => decidePromotion(family.family, decision, note),
     onSuccess: (command, decision) => {
       if (command.answer === "refused") say("bad", oneLine(command.detail));
       else if (command.answer === "applied") say("good", DONE[decision]);
@@ -42,15 +38,15 @@ export function DecisionActions({ family }: { readonly family: PromotionDetail }
       void client.invalidateQueries({ queryKey: keys.study(family.study) });
     },
   });
-  if (family.state !== "awaiting_approval" || may_decide !== true) return null;
+  if (family.state !== "awaiting_approval") return null;
   const model = oneLine(family.model, 60);
   const is_approval = asked === "approve";
   return (
     <>
-      <Button icon="ban" onClick={() => setAsked("decline")}>
+      <Button icon="ban" barred={barred} onClick={() => setAsked("decline")}>
         Decline
       </Button>
-      <Button icon="check" look="strong" onClick={() => setAsked("approve")}>
+      <Button icon="check" look="strong" barred={barred} onClick={() => setAsked("approve")}>
         Approve
       </Button>
       {asked !== null && (
@@ -76,6 +72,15 @@ export function DecisionActions({ family }: { readonly family: PromotionDetail }
               </>
             )}
           </p>
+          {is_approval && (
+            <TextField
+              label="Why"
+              hint="optional; it is kept with the promotion"
+              value={note}
+              maxLength={2000}
+              onChange={setNote}
+            />
+          )}
         </Confirm>
       )}
     </>
@@ -83,11 +88,11 @@ export function DecisionActions({ family }: { readonly family: PromotionDetail }
 }
 
 export function ApprovalNotice({ family }: { readonly family: PromotionDetail }) {
-  const may_decide = useMayDecide();
-  if (family.state !== "awaiting_approval" || may_decide === null) return null;
+  const barred = useBarred("promote");
+  if (family.state !== "awaiting_approval") return null;
   return (
     <Notice tone="warn">
-      {may_decide
+      {barred === null
         ? "Every check passed. It waits for you or someone else to approve or decline it."
         : "Every check passed. It waits for someone whose token has the scope promote."}
     </Notice>

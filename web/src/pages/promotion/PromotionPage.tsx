@@ -16,6 +16,7 @@ import { Failure, Loading, Skeleton } from "../../ui/States";
 import { CandidateLink, None, NumberValue, RelativeTime } from "../../ui/Values";
 import { ChangesCard } from "./ChangesCard";
 import { ApprovalNotice, DecisionActions } from "./DecisionActions";
+import { EvidenceCard } from "./EvidenceCard";
 import { GateChecklist } from "./GateChecklist";
 import css from "./Promotion.module.css";
 import { RunsCard } from "./RunsCard";
@@ -82,6 +83,7 @@ function Loaded({ family }: { readonly family: PromotionDetail }) {
                 <GateChecklist gate={family} />
               </Card>
               <FactsCard family={family} />
+              <EvidenceCard family={family} />
               <ChangesCard family={family} />
             </>
           }

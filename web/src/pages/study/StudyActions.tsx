@@ -1,7 +1,7 @@
 /** What can be asked of a study in its present state, and what was asked and waits. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { whoQuery } from "../../api/queries/access";
+import { useBarred } from "../../api/queries/access";
 import { keys } from "../../api/keys";
 import { problemText } from "../../api/problems";
 import { askStudy, type StudyVerb } from "../../api/queries/studies";
@@ -61,7 +61,7 @@ export function verbsOf(state: string): readonly StudyVerb[] {
 
 export function StudyActions({ study }: { readonly study: Study }) {
   const [asked, setAsked] = useState<Action | null>(null);
-  const who = useQuery(whoQuery());
+  const barred = useBarred("submit");
   const client = useQueryClient();
   const say = useToast();
   const ask = useMutation({
@@ -82,7 +82,6 @@ export function StudyActions({ study }: { readonly study: Study }) {
       void client.invalidateQueries({ queryKey: keys.study(study.study) });
     },
   });
-  if (who.data?.scopes.includes("submit") !== true) return null;
   return (
     <>
       {verbsOf(study.state).map((verb) => {
@@ -92,6 +91,7 @@ export function StudyActions({ study }: { readonly study: Study }) {
             key={verb}
             icon={action.icon}
             look={verb === "cancel" ? "danger" : "plain"}
+            barred={barred}
             isBusy={ask.isPending && ask.variables.verb === verb}
             onClick={() => (action.warning === undefined ? ask.mutate(action) : setAsked(action))}
           >
