@@ -16,6 +16,7 @@ OPEN: Final = {"GET /healthz", "GET /readyz", f"POST {V1}/session", f"DELETE {V1
 READ_BY_POST: Final = {f"POST {V1}/plans/{name}" for name in ("rollout-gpus", "study", "validate")}
 PROMOTE: Final = {
     *(f"POST {V1}/models/{{model}}/{name}" for name in ("aliases", "rollback")),
+    f"POST {V1}/models/{{model}}/incumbents/{{number}}/notes",
     *(f"POST {V1}/promotions/{{family}}/{name}" for name in ("approve", "decline")),
 }
 ADMIN: Final = {
