@@ -386,6 +386,8 @@ class FamilyMoved:
     new: FamilyState
     reason: Reason
     evidence: Mapping[str, Json]
+    detail: str = ""
+    """What its study says of it from now on; empty: what it said before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,6 +177,8 @@ def project_family_move(entry: FamilyMoved, to: Projection) -> None:
         "ended_at": None if entry.new in FAMILY_TRANSITIONS else to.at,
     }
     to.move(_MOVE_FAMILY, row, "family", entry.family_id, (entry.current, entry.new))
+    if entry.detail:
+        to.add(_DETAIL, {"by_id": to.study_id, "detail": printable(entry.detail)}, to.study_id)
 
 
 def project_holdout_use(entry: HoldoutUsed, to: Projection) -> None:

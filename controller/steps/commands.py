@@ -67,13 +67,13 @@ def run(ctx: StepContext) -> None:
             continue  # read again, and applied once the study runs
         before = len(ctx.batch)
         try:
-            _VERBS[command.verb](ctx, command)
+            refusal = _VERBS[command.verb](ctx, command) or ""
         except ArlError as error:
             if len(ctx.batch) != before:
                 raise  # half applied: the batch is dropped and the command tried again whole
             _answer(ctx, command, refused=True, detail=str(error))
         else:
-            _answer(ctx, command, refused=False, detail="")
+            _answer(ctx, command, refused=bool(refusal), detail=refusal)
 
 
 def _answer(ctx: StepContext, command: Command, *, refused: bool, detail: str) -> None:
@@ -226,12 +226,12 @@ def _replay(ctx: StepContext, command: Command) -> None:
     replay.open_for(ctx, _candidate_id(command), command.actor)
 
 
-def _promote(ctx: StepContext, command: Command) -> None:
-    replay.approve(ctx, _candidate_id(command), command.actor, _note(command))
+def _promote(ctx: StepContext, command: Command) -> str:
+    return replay.approve(ctx, _candidate_id(command), command.actor, _note(command))
 
 
-def _approve(ctx: StepContext, command: Command) -> None:
-    replay.approve_awaiting(ctx, _candidate_id(command), command.actor, _note(command))
+def _approve(ctx: StepContext, command: Command) -> str:
+    return replay.approve_awaiting(ctx, _candidate_id(command), command.actor, _note(command))
 
 
 def _decline(ctx: StepContext, command: Command) -> None:
@@ -244,7 +244,8 @@ def _convert(ctx: StepContext, command: Command) -> None:
     open_by_hand(ctx, _candidate_id(command), wanted, command.actor)
 
 
-_VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], None]]] = {
+_VERBS: Final[dict[CommandVerb, Callable[[StepContext, Command], str | None]]] = {
+    # each returns why what it decided on is no good news for who asked, if it is none
     CommandVerb.PAUSE: _pause,
     CommandVerb.RESUME: _resume,
     CommandVerb.STOP: _stop,

@@ -217,6 +217,8 @@ def _family_moved(view: StudyView, entry: e.FamilyMoved) -> None:
     view.families[entry.family_id] = replace(
         family, state=entry.new, reason=entry.reason, evidence=entry.evidence
     )
+    if entry.detail:
+        view.study = replace(view.study, detail=entry.detail)
 
 
 _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {

@@ -26,8 +26,9 @@ class Winner:
 
 def settle_passed(
     ctx: StepContext, family: Family, *, approver: str, approved: bool, note: str = ""
-) -> None:
-    """Promote the winner of a passed family, ask for approval, or say why it may not be."""
+) -> str:
+    """Promote the winner of a passed family or ask for approval; why it may not be promoted, else
+    empty."""
     artifact = _winner_artifact(ctx, family)
     links = lineage.collect_links(ctx, family, winner_of(family), artifact)
     facts = replace(
@@ -39,15 +40,15 @@ def settle_passed(
         _promote(ctx, family, Winner(artifact, links), approver, note)
         if ctx.view.spec.convert:
             _convert(ctx, family, approver)
-            return
+            return ""
     elif decision.awaits_approval:
         _move(ctx, family, FamilyState.AWAITING_APPROVAL, Reason.PASSED)
     else:
-        refuse(ctx, family, decision.reason, decision.detail)
-        return
+        return refuse(ctx, family, decision.reason, decision.detail)
     detail = "promoted" if decision.allowed else "a promotion awaits approval (`arl promote`)"
     if ctx.view.study.state is StudyState.REPLAYING:
         ctx.move(StudyState.COMPLETED, detail=detail)
+    return ""
 
 
 def _winner_artifact(ctx: StepContext, family: Family) -> str:
@@ -99,7 +100,7 @@ def _is_intact(ctx: StepContext, artifact: str) -> bool:
 
 def _promote(ctx: StepContext, family: Family, won: Winner, approver: str, note: str) -> None:
     previous = evidence.current_incumbent(ctx)
-    _move(ctx, family, FamilyState.PROMOTED, Reason.PROMOTED)
+    _move(ctx, family, FamilyState.PROMOTED, Reason.PROMOTED, "promoted")
     ctx.add(
         e.CandidatePromoted(
             model=family.model,
@@ -124,14 +125,20 @@ def _convert(ctx: StepContext, family: Family, approver: str) -> None:
         ctx.move(StudyState.REPLAYING, detail=f"approved by {approver}; the model is converted")
 
 
-def refuse(ctx: StepContext, family: Family, reason: Reason, detail: str) -> None:
-    """The gate passed but the promotion may not happen: a typed end that says what to do."""
-    _move(ctx, family, FamilyState.DECLINED, reason)
+def refuse(ctx: StepContext, family: Family, reason: Reason, detail: str) -> str:
+    """The gate passed but the promotion may not happen: a typed end, and what to do in words."""
+    said = f"not promoted: {detail}"
+    _move(ctx, family, FamilyState.DECLINED, reason, said)
     if ctx.view.study.state is StudyState.REPLAYING:
-        ctx.move(StudyState.COMPLETED, detail=f"not promoted: {detail}")
+        ctx.move(StudyState.COMPLETED, detail=said)
+    return said
 
 
-def _move(ctx: StepContext, family: Family, new: FamilyState, reason: Reason) -> None:
+def _move(
+    ctx: StepContext, family: Family, new: FamilyState, reason: Reason, detail: str = ""
+) -> None:
+    """A study that is completed already, as when somebody approves, says `detail` from now on."""
+    is_over = ctx.view.study.state is StudyState.COMPLETED
     ctx.add(
         e.FamilyMoved(
             family_id=family.id,
@@ -139,5 +146,6 @@ def _move(ctx: StepContext, family: Family, new: FamilyState, reason: Reason) ->
             new=new,
             reason=reason,
             evidence=family.evidence,
+            detail=detail if is_over else "",
         )
     )

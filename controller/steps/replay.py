@@ -233,21 +233,23 @@ def _conclude(ctx: StepContext, family: Family, verdict: GateVerdict) -> None:
     ctx.move(StudyState.COMPLETED, detail=f"nothing promoted: {verdict.reason}")
 
 
-def approve(ctx: StepContext, candidate_id: str, actor: str, note: str = "") -> None:
-    """An operator's word for a candidate: approve its passed family, else put it to the gate."""
+def approve(ctx: StepContext, candidate_id: str, actor: str, note: str = "") -> str:
+    """An operator's word for a candidate: approve its passed family, else put it to the gate.
+    Why it was not promoted although the gate passed; else empty."""
     family = _awaiting(ctx, candidate_id)
     if family is None:
         open_for(ctx, candidate_id, actor)
-    else:
-        settle_passed(ctx, family, approver=actor, approved=True, note=note)
+        return ""
+    return settle_passed(ctx, family, approver=actor, approved=True, note=note)
 
 
-def approve_awaiting(ctx: StepContext, candidate_id: str, actor: str, note: str = "") -> None:
-    """Promote a candidate whose gate passed. Raises Conflict when none of it awaits approval."""
+def approve_awaiting(ctx: StepContext, candidate_id: str, actor: str, note: str = "") -> str:
+    """Promote a candidate whose gate passed; why it was not, else empty. Raises Conflict when none
+    of it awaits approval."""
     family = _awaiting(ctx, candidate_id)
     if family is None:
         raise Conflict(f"no promotion of candidate {candidate_id} awaits approval")
-    settle_passed(ctx, family, approver=actor, approved=True, note=note)
+    return settle_passed(ctx, family, approver=actor, approved=True, note=note)
 
 
 def decline(ctx: StepContext, candidate_id: str, actor: str) -> None:

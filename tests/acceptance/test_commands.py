@@ -10,7 +10,7 @@ from controller.worker import driver
 from ledger import reads
 from ledger.records import CommandVerb
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
-from tests.acceptance.lab import GRID, Lab, evaluate, reasons, train
+from tests.acceptance.lab import CHOICES, GRID, Lab, evaluate, reasons, train
 
 WAITING = 'while [ ! -e "${ARL_OUTPUT%/.arl/*}/go" ]; do sleep 0.02; done'
 """Runs until the test makes the file `go`."""
@@ -206,7 +206,7 @@ def test_a_promotion_that_wants_approval_waits_for_it(lab: Lab) -> None:
     assert incumbents(lab) == []
     best = winner(lab, study_id)
     lab.ask(study_id, CommandVerb.PROMOTE, candidate_id=best)
-    lab.drive(study_id)
+    assert lab.drive(study_id).detail == "promoted"
     assert families(lab, study_id) == [FamilyState.PROMOTED]
     assert incumbents(lab) == [best]
     lab.ask(study_id, CommandVerb.PROMOTE, candidate_id=best)
@@ -220,10 +220,34 @@ def test_a_declined_promotion_stays_declined(lab: Lab) -> None:
     best = winner(lab, study_id)
     lab.ask(study_id, CommandVerb.DECLINE, candidate_id=best)
     lab.ask(study_id, CommandVerb.DECLINE, candidate_id=best)
-    lab.drive(study_id)
+    assert lab.drive(study_id).detail == "not promoted: declined by operator"
     assert families(lab, study_id) == [FamilyState.DECLINED]
     assert incumbents(lab) == []
     assert asked(lab, study_id) == [("decline", False), ("decline", True)]
+
+
+def test_who_approves_a_model_that_changed_at_rest_is_told_why_it_is_not_promoted(
+    lab: Lab,
+) -> None:
+    study_id = lab.submit(**PROMOTING)
+    lab.drive(study_id)
+    best = winner(lab, study_id)
+    numbers = {f"{x}\n".encode() for x in CHOICES}
+    objects = [p for p in (lab.home / "artifacts" / "objects").rglob("*") if p.is_file()]
+    models = {p: p.read_bytes() for p in objects if p.read_bytes() in numbers}
+    assert models
+    for stored in models:
+        stored.chmod(0o644)
+        stored.write_bytes(b"0.123456789")
+    lab.ask(study_id, CommandVerb.APPROVE, candidate_id=best)
+    said = lab.drive(study_id).detail or ""
+    for stored, content in models.items():
+        stored.write_bytes(content)
+    assert "the winner's stored artifact does not match its digest" in said
+    assert families(lab, study_id) == [FamilyState.DECLINED]
+    assert incumbents(lab) == []
+    answer = lab.entries(study_id, "command_applied")[-1].payload
+    assert (answer["refused"], answer["detail"]) == (True, said)
 
 
 def test_a_replay_asked_for_goes_through_the_same_gate(lab: Lab) -> None:
