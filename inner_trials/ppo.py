@@ -100,12 +100,12 @@ class Run:
 
     def to_the_end(self) -> bool:
         """Whether it was left early because the trial was asked to stop."""
-        settings = self.job.settings
+        settings, end = self.job.settings, self.job.settings.max_steps
         reporting.report(self.step, {"run/start_up_s": usage.process_age_s()})
-        facts.note("checkpoints", resumed_from=self.step or None, last_step=settings.max_steps)
-        while self.step < settings.max_steps:
+        facts.note("checkpoints", resumed_from=self.step or None, last_step=end, saved=[])
+        while self.step < end:
             self._one_step()
-            is_last = self.step >= settings.max_steps
+            is_last = self.step >= end
             if is_last or (settings.guard_every and self.step % settings.guard_every == 0):
                 self._guard()
             if is_last:
@@ -263,8 +263,8 @@ class Run:
 
         best = None if self.heldout is None else self.heldout.best
         mine = {"step": self.step, "tokens": self.tokens, "reward": self._reward, "best": best}
-        state = {**self.learner.state(), **mine, "alarms": self.panel.counts}
-        torch.save(state, directory / STATE)
+        torch.save(self.learner.state() | mine | {"alarms": self.panel.counts}, directory / STATE)
+        facts.note_each("checkpoints", "saved", self.step)
         if self.writer is not None:
             self.writer.close_part()
             self.writer.keep_in(directory)

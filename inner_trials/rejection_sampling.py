@@ -237,7 +237,7 @@ def learn(job: Job, directory: Path) -> bool:
 def _note_lineage(directory: Path) -> None:
     """Whoever made the data set: this attempt, or one before it."""
     made = json.loads((directory / best_of.LINEAGE).read_text(encoding="utf-8"))
-    facts.note("sampling", **made["sampling"])
+    facts.note("sampling", sampler="transformers", **made["sampling"])
     facts.note("reward", judge=made["judge"], options=made["judge_options"], environment=None)
     facts.note("policy_versions", first=0, last=0)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from inner_trials import models, own_server, reporting, training
+from inner_trials import facts, models, own_server, reporting, training
 from inner_trials.actors import AdapterActors
 from inner_trials.ahead import AheadActors
 from inner_trials.grpo_settings import Settings
@@ -80,6 +80,7 @@ def make_actors(
     server = Server(url, patience_s=settings.vllm_patience_s)
     if own is not None:
         own.wait_until_well(server)
+    facts.note("sampling", vllm=server.version())
     sampling = {
         "max_tokens": settings.max_completion_length,
         "stop_token_ids": list(ends),

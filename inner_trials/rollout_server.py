@@ -77,6 +77,14 @@ class Server:
             elif time.monotonic() - well > self._patience_s:
                 raise self._lost(f"for {self._patience_s:g} s: {problem}")
 
+    def version(self) -> str | None:
+        """Of vLLM, as it says itself; None where it does not say. Raises ActorsLost."""
+        try:
+            found = json.loads(self.ask("/version"))["version"]
+        except (SettingsError, ValueError, KeyError, TypeError):
+            return None
+        return str(found)
+
     def is_well(self) -> bool:
         return not self._problem()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from evaluator.statistics import mean, mean_interval
+from inner_trials.planning.settled import PLANES
 from ledger.records import Json
 
 SAMPLERS: Final = frozenset({"grpo", "ppo", "rejection_sampling"})
@@ -78,14 +79,44 @@ LINKS: Final[Mapping[str, tuple[str, _Applies]]] = {
 """Every link: what it is called, and whether it applies to a study."""
 
 
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "reward": ("judge",),
+    "sampling": ("sampler", "temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
+    "policy_versions": ("first",),
+    "sync": ("rollout", "sync", "sync_payload", "staleness_bound"),
+    "trainer": ("trainer", "placement", "trainer_gpus", "data_parallel"),
+    "precision": PLANES,
+    "optimizer": ("learning_rate", "max_steps"),
+    "libraries": ("python", "torch", "transformers"),
+}
+"""What a link of a built-in program has to say, besides being there."""
+
+
 def missing_links(needs: LineageNeeds, links: Mapping[str, Json]) -> tuple[str, ...]:
-    """The links that apply and are not there, in words. A link that is there is not None; what
-    there is none of (no data, no template) says so with an empty mapping or the word none."""
-    return tuple(
-        words
-        for name, (words, applies) in LINKS.items()
-        if applies(needs) and links.get(name) in (None, "")
-    )
+    """The links that apply and are not there or say too little, in words. A link that is there is
+    not None; what there is none of (no data, no template) says so with an empty mapping or the
+    word none."""
+    found: list[str] = []
+    for name, (words, applies) in LINKS.items():
+        if not applies(needs):
+            continue
+        link = links.get(name)
+        if link in (None, ""):
+            found.append(words)
+        elif needs.trains and (parts := _missing_parts(name, link, links)):
+            found.append(f"{words} ({', '.join(parts)})")
+    return tuple(found)
+
+
+def _missing_parts(name: str, link: Json, links: Mapping[str, Json]) -> list[str]:
+    if not isinstance(link, Mapping):
+        return []
+    parts = [part for part in PARTS.get(name, ()) if link.get(part) is None]
+    if name == "sampling" and str(link.get("sampler")).startswith("vllm"):
+        libraries = links.get("libraries")
+        beside = isinstance(libraries, Mapping) and libraries.get("vllm")
+        parts += [] if link.get("vllm") or beside else ["the version of vllm"]
+    return parts
 
 
 def scores_with_interval(values: Sequence[float]) -> dict[str, Json] | None:

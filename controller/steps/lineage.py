@@ -1,16 +1,18 @@
 """Collects, link by link, what a candidate that is about to be promoted was made of."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from controller.decisions.lineage import LineageNeeds, scores_with_interval
-from controller.spec.plan_section import plan_document
+from controller.spec.plan_section import study_plan
 from controller.steps import evidence
 from controller.steps.context import StepContext
 from controller.steps.gate_input import halves_of
 from controller.steps.loading import ENTRIES_BEFORE_FROZEN
 from controller.steps.run_facts import read_facts
 from controller.steps.view import Measured
+from inner_trials.planning.settled import PLANES, settled
 from ledger import entries as e
 from ledger import reads
 from ledger.origin_reads import AttemptTotals, attempt_totals, trial_origin
@@ -18,18 +20,6 @@ from ledger.records import Family, Json, Params, Resource, Split
 from ledger.states import TrialState
 
 NOT_DATA: Final = frozenset({"base", "code", "source"})
-PLANES: Final = (
-    "train_precision",
-    "gradient_precision",
-    "optimizer_precision",
-    "base_precision",
-    "rollout_precision",
-    "kv_precision",
-    "sync_payload",
-    "deployment_quant",
-    "serving_kv_precision",
-    "qat",
-)
 TOPOLOGY: Final = (
     "trainer",
     "data_parallel",
@@ -73,11 +63,13 @@ def collect_links(
     trial_id = evidence.confirmed_trial(ctx, family.id, candidate_id) or ""
     params, source = evidence.candidate_parts(ctx, candidate_id)
     sources = _Sources(ctx, trial_id)
-    plan = plan_document(ctx.view.spec, params)
+    plan = study_plan(ctx.view.spec, params)
+    whole = None if plan is None else settled(plan, ctx.view.spec.resources.gpus)
     return {
         **_made_of(ctx, params, source, sources),
-        **_trained_how(plan, sources),
-        **_sampled_how(plan, sources),
+        "plan": None if plan is None else asdict(plan),
+        **_trained_how(whole, sources),
+        **_sampled_how(whole, sources),
         **_ran_where(ctx, sources),
         "checkpoints": {
             **_section(sources.facts, "checkpoints"),
@@ -151,7 +143,6 @@ def _trained_how(plan: Mapping[str, Json] | None, sources: _Sources) -> dict[str
     adapter = {n: v for n, v in settings.items() if n in ADAPTER or n.startswith("lora_")}
     merged = settings.get("parameterization") not in (None, "full")
     return {
-        "plan": None if plan is None else dict(plan),
         "settings": _some(settings),
         "adapter": _some(adapter),
         "trainer": _chosen(plan, TOPOLOGY),

@@ -47,6 +47,20 @@ def test_a_server_that_is_no_vllm_is_named(fake: Fake, tmp_path: Path, said: obj
         actors(fake, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [({"version": "0.32.0"}, "0.32.0"), ([], None), (b"<html>", None)],
+    ids=str,
+)
+def test_a_server_says_which_vllm_it_is_or_nothing(
+    fake: Fake, said: object, version: str | None
+) -> None:
+    fake.answers["/version"] = lambda _: (200, said)
+    assert Server(fake.url, patience_s=1.0).version() == version
+    fake.answers["/version"] = lambda _: (404, "")
+    assert Server(fake.url, patience_s=1.0).version() is None
+
+
 def test_slow_work_is_waited_for_while_the_server_is_well(fake: Fake) -> None:
     def slowly(_: Any) -> Answer:
         time.sleep(3.0)

@@ -4,6 +4,7 @@ import pytest
 
 from controller.decisions.lineage import (
     LINKS,
+    PARTS,
     LineageNeeds,
     missing_links,
     scores_with_interval,
@@ -53,6 +54,28 @@ def test_having_none_of_something_is_not_missing_it() -> None:
     assert missing_links(needs(), {**WHOLE, "data": {}}) == ()
     assert missing_links(needs("sft"), {**WHOLE, "chat_template": "none"}) == ()
     assert missing_links(needs(), {}) != ()
+
+
+SAMPLING: dict[str, Json] = {**dict.fromkeys(PARTS["sampling"], 1), "sampler": "transformers"}
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_a_link_that_says_too_little_is_missing_and_what_it_lacks_is_named(name: str) -> None:
+    *said, lacking = PARTS[name]
+    some: dict[str, Json] = {**WHOLE, name: {**dict.fromkeys(said, 0), lacking: None}}
+    assert missing_links(needs("grpo"), some) == (f"{LINKS[name][0]} ({lacking})",)
+    assert missing_links(needs("command"), some) == (), "its program is its own"
+
+
+def test_a_vllm_that_sampled_is_known_by_its_version() -> None:
+    by_vllm: dict[str, Json] = {**SAMPLING, "sampler": "vllm_adapters"}
+    lacking: dict[str, Json] = {**WHOLE, "sampling": by_vllm}
+    said = "the sampling settings (the version of vllm)"
+    assert missing_links(needs("grpo"), lacking) == (said,)
+    assert missing_links(needs("grpo"), {**WHOLE, "sampling": {**by_vllm, "vllm": "0.32"}}) == ()
+    beside: dict[str, Json] = {**dict.fromkeys(PARTS["libraries"], "1"), "vllm": "0.32"}
+    assert missing_links(needs("grpo"), {**lacking, "libraries": beside}) == ()
+    assert missing_links(needs("grpo"), {**WHOLE, "sampling": SAMPLING}) == ()
 
 
 def test_repeated_runs_have_an_interval_and_one_run_has_none() -> None:
