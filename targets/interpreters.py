@@ -13,6 +13,7 @@ _ASK: Final = """
 import json, os, sys
 places = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
 places.append(os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))))
+places += [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
 print(json.dumps([sys.executable, places]))
 """
 _LINKS: Final = 40
@@ -22,7 +23,9 @@ class Interpreter(NamedTuple):
     executable: str
     """Its own path, past any shim."""
     directories: tuple[str, ...]
-    """Its prefix, virtual environment included, and the installation that this builds on."""
+    """Its prefix, virtual environment included, the installation that this builds on, and the
+    packages of other environments that it layers on. What such an environment has installed in
+    development mode lies elsewhere and is not among them: that may be anything."""
     links: tuple[str, ...]
     """Symbolic links on the way to the real executable."""
 

@@ -10,7 +10,7 @@ from controller.api.uploads import Uploads
 from controller.places import settle_targets
 from controller.settings import Settings
 from controller.spec.errors import Problem, StudyRefused, path, shown
-from controller.spec.files import interpreters
+from controller.spec.interpreters import interpreters
 from controller.spec.paths import named_paths
 from controller.spec.study import StudySpec
 from ledger.errors import InvalidInput

@@ -1,7 +1,8 @@
 """`arl convert`: makes something of a promoted model, and judges it on the holdout."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,10 +12,14 @@ from controller.cli.opening import service_opened
 from controller.cli.requests import ask
 from controller.cli.source import server_named
 from controller.spec.convert_rules import parse_conversion
+from controller.spec.interpreters import interpreter_problems
 from controller.spec.loading import parse_study
+from controller.spec.study import StudySpec
 from ledger import reads
 from ledger.errors import InvalidInput
 from ledger.records import CommandVerb, Json
+
+FIELD: Final = "convert[0].python"
 
 
 def convert(
@@ -39,7 +44,7 @@ def convert(
         int | None, typer.Option(help="how many confirmation runs are converted")
     ] = None,
     python: Annotated[
-        Path | None, typer.Option(metavar="PROGRAM", help="interpreter with the libraries")
+        str | None, typer.Option(metavar="PROGRAM", help="interpreter with the libraries")
     ] = None,
     wait: Wait = False,
     as_json: AsJson = False,
@@ -54,7 +59,7 @@ def convert(
         "group_size": group_size,
         "calibration_rows": calibration_rows,
         "seeds": seeds,
-        "python": None if python is None else str(python.absolute()),
+        "python": python,
     }
     wanted: dict[str, Json] = {k: v for k, v in given.items() if v is not None}
     if not server_named():
@@ -72,6 +77,16 @@ def _asked_here(candidate: str, wanted: dict[str, Json], *, wait: bool) -> dict[
             found = find_candidate(session, candidate)
             spec = parse_study(reads.get_study(session, found.study_id).spec)
         parse_conversion(spec, wanted)  # what is wrong is said before anything is asked
+        if "python" in wanted:
+            wanted["python"] = _found_here(spec, str(wanted["python"]))
         arguments: dict[str, Json] = {"candidate_id": found.id, "convert": wanted}
         answer = ask(service, found.study_id, CommandVerb.CONVERT, arguments, wait=wait)
     return answer.document()
+
+
+def _found_here(spec: StudySpec, python: str) -> str:
+    """An interpreter as the study's target finds it. Raises InvalidInput."""
+    here = Path.cwd()
+    if problems := list(interpreter_problems(spec, FIELD, python, here)):
+        raise InvalidInput("; ".join(map(str, problems)))
+    return str(here / python) if os.sep in python else python

@@ -1,12 +1,12 @@
 """Whether the files a study names are there."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from controller.spec.errors import Problem, StudyRefused, path, shown
+from controller.spec.interpreters import missing_interpreters
 from controller.spec.study import StudySpec
 from evaluator.program_files import program_names
 from proposers.registry import find_proposer, parts
@@ -31,7 +31,7 @@ def check_files(spec: StudySpec, base: Path) -> None:
 def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     """One problem for each file or directory that is not there, or of the wrong kind."""
     program, evaluator = spec.program, spec.evaluator
-    yield from _missing_interpreters(spec, base)
+    yield from missing_interpreters(spec, base)
     yield from _directory("program.base", program.base, base)
     yield from _directory("program.source", program.source, base)
     if program.brief is not None:
@@ -51,14 +51,6 @@ def missing_files(spec: StudySpec, base: Path) -> Iterator[Problem]:
     if evaluator.program is not None:
         yield from _built_in(evaluator.program)
     yield from _named_by_options(spec)
-
-
-def interpreters(spec: StudySpec) -> Iterator[tuple[str, str | None]]:
-    """Every place of a study that names an interpreter, with what it says."""
-    yield "program.python", spec.program.python
-    yield "evaluator.python", spec.evaluator.python
-    for index, conversion in enumerate(spec.convert):
-        yield f"convert[{index}].python", conversion.python
 
 
 def _named_by_options(spec: StudySpec) -> Iterator[Problem]:
@@ -89,24 +81,6 @@ def _anything(field: str, found: Path, value: str) -> Iterator[Problem]:
 def _file(field: str, found: Path, parent: Path) -> Iterator[Problem]:
     if _exists(parent) and (not _exists(found) or not found.is_file()):
         yield _missing(field, found, found.name, "file")
-
-
-def _missing_interpreters(spec: StudySpec, base: Path) -> Iterator[Problem]:
-    for field, value in interpreters(spec):
-        yield from _interpreter(field, value, base)
-
-
-def _interpreter(field: str, value: str | None, base: Path) -> Iterator[Problem]:
-    if value is None:
-        return
-    found = resolve(base, value) if os.sep in value else None
-    if found is None:
-        if shutil.which(value) is None:
-            yield Problem(field, "no such program on PATH", "write its full path", shown(value))
-    elif not _exists(found) or not os.access(found, os.X_OK) or found.is_dir():
-        yield Problem(
-            field, f"{found} is not an executable file", "name an interpreter", shown(value)
-        )
 
 
 def _built_in(name: str) -> Iterator[Problem]:

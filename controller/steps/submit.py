@@ -11,6 +11,7 @@ from controller.decisions.slots import Request, ResourcePool, never_fits
 from controller.places import check_patches, settle_targets
 from controller.settings import read_secret
 from controller.spec.files import check_files, resolve
+from controller.spec.interpreters import placed_interpreters
 from controller.spec.loading import resolved
 from controller.spec.plan_section import whole_plan
 from controller.spec.study import StudySpec
@@ -66,6 +67,7 @@ def submit_study(
             gate. Nothing is written to the ledger then.
     """
     check_files(spec, base)
+    spec = placed_interpreters(spec, base)
     check_price(spec)
     _check_secrets(spec)
     spec, why = settle_targets(spec, service.settings)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,3 +93,31 @@ def test_data_loaders_share_tensors_between_processes_inside_the_sandbox(
     spec = attempt(program, inputs={"code": store.put_tree(tmp_path)}, limits={"timeout_s": 240.0})
     ended = finish(target, target.launch(spec), patience_s=240.0)
     assert "loaded by workers" in log_of(target, ended.handle), log_of(target, ended.handle)
+
+
+def test_an_interpreter_beside_another_finds_what_that_has_and_no_more(
+    target: BubblewrapTarget, tmp_path: Path
+) -> None:
+    """As scripts/beside.sh makes them: a few packages, and those of the environment that it
+    names; what that has in development mode, which may be anything, stays outside."""
+    developed = tmp_path / "developed"
+    developed.mkdir()
+    (developed / "checkout_of_somebody.py").write_text("")
+    environments = [tmp_path / name for name in ("below", "beside")]
+    for place in environments:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    below, beside = (next(p.glob("lib/python*/site-packages")) for p in environments)
+    (below / "known_below.py").write_text("FOUND = True\n")
+    (below / "developed.pth").write_text(f"{developed}\n")
+    (beside / "beside.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n")
+    code = (
+        "import os, sys, known_below, importlib.util as u\n"
+        "print(known_below.FOUND, u.find_spec('checkout_of_somebody'), "
+        f"os.listdir({str(tmp_path)!r}))"
+    )
+    program = Program(argv=("{python}", "-c", code), python=str(beside.parents[2] / "bin/python"))
+    ended = finish(target, target.launch(attempt(program)))
+    assert ended.exit.code == 0, log_of(target, ended.handle)
+    said = log_of(target, ended.handle).strip()
+    assert said.startswith("True None "), said
+    assert "developed" not in said

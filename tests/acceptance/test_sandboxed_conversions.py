@@ -1,0 +1,98 @@
+"""Conversions are attempts like any other: in sandboxes and containers, with real libraries."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from controller.wiring import Service
+from ledger import reads
+from ledger.conversion_records import Conversion
+from ledger.records import ArtifactRole, Attempt, AttemptKind, TrialKind
+from ledger.states import ConversionState, Reason, StudyState
+from tests.acceptance.converted_study import conversions_of, submit_converted
+from tests.acceptance.shell_study import drive, open_service
+from tests.integration.test_conversion_programs import (
+    COMPRESSOR,
+    TORCHAO,
+    needs_compressor,
+    needs_torchao,
+)
+from tests.target_runs import end_supervisor, require_bubblewrap
+
+pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(900)]
+BUBBLEWRAP = {"name": "bubblewrap"}
+
+
+@pytest.fixture(autouse=True)
+def _ends_supervisors(tmp_path: Path) -> Iterator[None]:
+    yield
+    for root in (tmp_path / ".arl").glob("*"):
+        if root.name.startswith(("bubblewrap", "docker", "local")):
+            end_supervisor(root)
+
+
+def attempts_of(service: Service, study_id: str) -> list[Attempt]:
+    """Those of its conversions."""
+    with service.ledger.read() as session:
+        trials = [item.trial for item in reads.list_trials(session, study_id, limit=200).items]
+        ids = [trial.id for trial in trials if trial.kind is TrialKind.CONVERSION]
+        return [a for trial_id in ids for a in reads.get_trial(session, trial_id).attempts]
+
+
+def check_converted(service: Service, study_id: str, target: str, *methods: str) -> None:
+    found = conversions_of(service, study_id)
+    said = [(c.method, c.state, c.reason) for c in found]
+    expected = [(m, ConversionState.SERVABLE, Reason.NOT_INFERIOR) for m in methods]
+    assert said == expected, [c.detail for c in found]
+    attempts = attempts_of(service, study_id)
+    assert {a.target for a in attempts} == {target}
+    kinds = [AttemptKind.CONVERT, *[AttemptKind.EVALUATE] * 3]
+    assert [a.kind for a in attempts] == kinds * len(methods)
+    for conversion in found:
+        check_figures(service, conversion)
+
+
+def check_figures(service: Service, conversion: Conversion) -> None:
+    (measured,) = conversion.evidence["measured"]  # type: ignore[misc]  # a list of one
+    assert isinstance(measured, Mapping)
+    before, after = measured["unconverted"], measured["converted"]
+    assert isinstance(before, Mapping)
+    assert isinstance(after, Mapping)
+    assert after["size_bytes"] < before["size_bytes"]  # type: ignore[operator]
+    assert conversion.artifact_digest is not None
+    files = {path for path, *_ in service.store.manifest(conversion.artifact_digest)}
+    assert {"config.json", "tokenizer.json"} <= files
+    with service.ledger.read() as session:
+        promoted = reads.find_artifact(session, conversion.sources[0], ArtifactRole.MODEL)
+    assert conversion.digests[0] == promoted
+
+
+@needs_torchao
+@pytest.mark.bubblewrap
+def test_int8_and_int4_are_made_in_a_sandbox_by_an_interpreter_beside_arls(
+    tmp_path: Path,
+) -> None:
+    require_bubblewrap()
+    service = open_service(tmp_path)
+    wanted = [{"quantize": method, "python": str(TORCHAO)} for method in ("int8", "int4")]
+    study_id = submit_converted(service, tmp_path, wanted, target=BUBBLEWRAP)
+    done = drive(service, study_id)
+    assert done.state is StudyState.COMPLETED, done.detail
+    check_converted(service, study_id, "bubblewrap", "int8", "int4")
+    service.close()
+
+
+@needs_compressor
+@pytest.mark.bubblewrap
+def test_gptq_and_awq_are_made_in_a_sandbox_by_an_interpreter_beside_arls(
+    tmp_path: Path,
+) -> None:
+    require_bubblewrap()
+    service = open_service(tmp_path)
+    wanted = [{"quantize": method, "python": str(COMPRESSOR)} for method in ("gptq", "awq")]
+    study_id = submit_converted(service, tmp_path, wanted, target=BUBBLEWRAP)
+    done = drive(service, study_id)
+    assert done.state is StudyState.COMPLETED, done.detail
+    check_converted(service, study_id, "bubblewrap", "gptq", "awq")
+    service.close()
