@@ -253,9 +253,3 @@ class StepContext:
         """Delete what an ended attempt left, once its outcome is committed."""
         target, handle = self.target_of(attempt), attempt.handle or attempt.name
         self.after_commit.append(lambda: self.release(target, handle))
-
-    def gpu_seconds(self, attempt_kind: AttemptKind, timeout_s: float) -> float:
-        """What an attempt reserves of the GPU budget: its enforced deadline on its GPUs."""
-        if attempt_kind is AttemptKind.PREPARE:
-            return 0.0
-        return timeout_s * self.view.spec.resources.gpus

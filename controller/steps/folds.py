@@ -119,6 +119,7 @@ def _attempt_launching(view: StudyView, entry: e.AttemptLaunching) -> None:
         target=entry.target,
         host=entry.host,
         timeout_s=entry.timeout_s,
+        gpu_s=entry.gpu_s,
     )
     shift(view, Resource.GPU_S, entry.gpu_s, 0.0)
     if entry.trial_id is None:
@@ -142,6 +143,7 @@ def _attempt_exited(view: StudyView, entry: e.AttemptExited) -> None:
     attempt = view.find_attempt(entry.attempt_id)
     attempt.state = AttemptState.EXITED
     attempt.exited = entry
+    shift(view, Resource.GPU_S, -attempt.gpu_s, entry.gpu_s)
     if attempt.trial_id is not None:
         view.live[attempt.trial_id].wall_s += entry.wall_s
 
@@ -151,6 +153,9 @@ def _attempt_ended(view: StudyView, entry: e.AttemptEnded) -> None:
         view.prepare = None
         return
     attempt = view.find_attempt(entry.attempt_id)
+    if entry.current is not AttemptState.EXITED:  # what ran and was never measured costs all
+        spent = attempt.gpu_s if entry.current is AttemptState.RUNNING else 0.0
+        shift(view, Resource.GPU_S, -attempt.gpu_s, spent)
     trial = view.live[attempt.trial_id or ""]
     trial.attempt = None
     whose = fault_class(entry.reason)

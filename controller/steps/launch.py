@@ -15,7 +15,7 @@ from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
 from controller.steps.view import LiveAttempt, LiveTrial
 from ledger import entries as e
-from ledger.errors import BudgetExceeded, InvalidInput
+from ledger.errors import ArtifactCorrupt, BudgetExceeded, InvalidInput, NotFound
 from ledger.records import AttemptKind, Resource, Split, TrialKind
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from targets.protocol import AttemptSpec
@@ -39,7 +39,11 @@ def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
     try:
         handle = ctx.target_of(attempt).launch(spec)
     except InvalidInput as error:  # its target will never take it as it is
-        _refuse(ctx, attempt, trial, str(error))
+        _refuse(ctx, attempt, trial, Reason.LAUNCH_FAILED, str(error))
+        return
+    except (ArtifactCorrupt, NotFound) as error:  # what it reads is not what was stored
+        alone = trial if trial is not None and _is_its_own(ctx, trial) else None
+        _refuse(ctx, attempt, alone, Reason.ARTIFACT_CORRUPT, str(error))
         return
     ctx.add(
         e.AttemptStarted(
@@ -53,12 +57,29 @@ def _start(ctx: StepContext, attempt: LiveAttempt) -> None:
     ctx.news.add(handle)
 
 
-def _refuse(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None, detail: str) -> None:
+def _refuse(
+    ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial | None, reason: Reason, detail: str
+) -> None:
+    """End the trial that another attempt would end like this one; None: the study, whose every
+    trial would."""
     if trial is None:
-        fail_study(ctx, Reason.LAUNCH_FAILED, detail)
-    else:  # another attempt would be refused like this one
-        ctx.end_attempt(attempt, AttemptState.LOST, Reason.LAUNCH_FAILED, detail)
-        ctx.end_trial(trial, TrialState.FAILED, Reason.LAUNCH_FAILED, detail)
+        fail_study(ctx, reason, detail)
+    else:
+        ctx.end_attempt(attempt, AttemptState.LOST, reason, detail)
+        ctx.end_trial(trial, TrialState.FAILED, reason, detail)
+
+
+def _is_its_own(ctx: StepContext, trial: LiveTrial) -> bool:
+    """Whether what changed in the store concerns this trial alone, and not the study's inputs."""
+    if trial.kind is TrialKind.CONVERSION:
+        return True
+    try:
+        for digest in (trial.model_digest, trial.resume_digest, trial.source_digest):
+            if digest is not None:
+                ctx.store.verify(digest)
+    except (ArtifactCorrupt, NotFound):
+        return True
+    return False
 
 
 def _spec_of(ctx: StepContext, attempt: LiveAttempt) -> AttemptSpec:
@@ -137,7 +158,7 @@ def _intend(ctx: StepContext, trial: LiveTrial, kind: AttemptKind, split: Split 
     )
     index = trial.next_index(kind, split)
     label = f"e-{split}" if split is not None else _LABELS[kind]
-    gpu_s = ctx.gpu_seconds(kind, timeout_s)
+    gpu_s = ctx.view.gpu_seconds(kind, timeout_s)
     try:
         ctx.check_room(Resource.GPU_S, gpu_s)
     except BudgetExceeded as error:

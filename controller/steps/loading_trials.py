@@ -94,6 +94,7 @@ def _attach(view: StudyView, state: LiveState, attempt: Attempt, recorded: Recor
         target=attempt.target,
         host=attempt.host,
         timeout_s=attempt.timeout_s,
+        gpu_s=view.gpu_seconds(attempt.kind, attempt.timeout_s),
         state=attempt.state,
         handle=attempt.handle,
         committed=True,

@@ -52,6 +52,8 @@ class LiveAttempt:
     target: str
     host: str
     timeout_s: float
+    gpu_s: float = 0.0
+    """What it reserves of the GPU budget until it exits."""
     state: AttemptState = AttemptState.LAUNCHING
     handle: str | None = None
     exited: e.AttemptExited | None = None
@@ -263,6 +265,10 @@ class StudyView:
                 for name, metric in self.spec.evaluator.metrics.items()
             },
         )
+
+    def gpu_seconds(self, kind: AttemptKind, timeout_s: float) -> float:
+        """What an attempt reserves of the GPU budget: its enforced deadline on its GPUs."""
+        return 0.0 if kind is AttemptKind.PREPARE else timeout_s * self.spec.resources.gpus
 
     def open_conversions(self) -> list[Conversion]:
         """Those not judged yet, in the order of being asked for."""
