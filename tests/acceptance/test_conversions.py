@@ -24,6 +24,7 @@ case "$*" in
   while [ -e "$base/hold" ]; do sleep 0.02; done
   grep -q '"method": "gptq"' "$ARL_PARAMS" && {{ echo "no layer fits"; exit 2; }}
   mkdir "$ARL_OUTPUT/model"
+  echo made > "$ARL_OUTPUT/model/made"
   cat "$ARL_INPUTS/artifact/x" > "$ARL_OUTPUT/model/x"
   grep -q '"method": "int4"' "$ARL_PARAMS" && touch "$ARL_OUTPUT/model/worse"
   exit 0 ;;
@@ -56,7 +57,8 @@ def study(lab: Lab, *conversions: Mapping[str, Json], **changes: Any) -> str:
     section = {"convert": wanted} if wanted else {}
     program = train() | {"data": {"train": "./rows.jsonl"}}
     scored = {**evaluate(), "argv": ["/bin/sh", "-c", ITEMS]}
-    return lab.submit(program=program, evaluator=scored, **{**CONVERTED, **section, **changes})
+    given = {"program": program, "evaluator": scored, **CONVERTED, **section, **changes}
+    return lab.submit(**given)
 
 
 def conversions(lab: Lab, study_id: str) -> list[Conversion]:
