@@ -19,6 +19,8 @@ from ledger.states import StudyState, TrialState
 from targets import layout
 from targets.protocol import Program
 
+EVALUATOR_PLACE = "evaluator/bundle"
+"""Where in the directory the frozen evaluator's files go."""
 _ENVIRONMENT = {
     "PATH": layout.CLEAN_PATH,
     "LANG": "C.UTF-8",
@@ -133,7 +135,7 @@ def _train_step(recipe: Recipe) -> dict[str, Json]:
 
 def _evaluate_step(recipe: Recipe, bundle: Bundle) -> dict[str, Json]:
     spec = recipe.spec
-    inputs = {"bundle": recipe.place("evaluator/bundle", bundle.code_tree)}
+    inputs = {"bundle": recipe.place(EVALUATOR_PLACE, bundle.code_tree)}
     splits = {
         str(scored.split): recipe.place(f"evaluator/{scored.split}", bundle.splits[scored.split])
         for scored in recipe.detail.evaluations

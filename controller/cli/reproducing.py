@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,8 @@ from controller.cli import reproduce_script
 from controller.cli.naming import find_candidate, find_promoted, find_trial_id
 from controller.cli.opening import service_opened
 from controller.cli.output import CHECK_FAILED, OK, print_json
-from controller.cli.recipe import Recipe, choose_trial, make_recipe
+from controller.cli.recipe import EVALUATOR_PLACE, Recipe, choose_trial, make_recipe
+from controller.cli.requirements import requirements
 from controller.cli.text import plain
 from controller.spec.loading import resolved
 from controller.steps.attempt_specs import program_of
@@ -34,12 +35,6 @@ Subject = Annotated[
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="a directory to make")]
 Run = Annotated[bool, typer.Option("--run", help="also repeat it here, and compare")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
-
-_PACKAGES: Final = (
-    "import importlib.metadata as m\n"
-    "print('\\n'.join(sorted({f'{d.name}=={d.version}' for d in m.distributions()})))"
-)
-_PATIENCE_S: Final = 60.0
 
 
 def reproduce(
@@ -120,7 +115,10 @@ def _write(service: Service, recipe: Recipe, directory: Path) -> None:
         _write_json(draft / "reproduction.json", recipe.document)
         _write_json(draft / "study.json", resolved(recipe.spec))
         _write_json(draft / "environment.json", _environment(service, recipe))
-        (draft / "requirements.txt").write_text(_requirements(recipe), encoding="utf-8")
+        bundle = recipe.trees.get(EVALUATOR_PLACE)
+        files = [] if bundle is None else service.store.manifest(bundle)
+        needed = requirements(recipe.spec, files)
+        (draft / "requirements.txt").write_text(needed, encoding="utf-8")
         (draft / "README.md").write_text(_readme(recipe), encoding="utf-8")
         if directory.is_dir():
             directory.rmdir()
@@ -149,22 +147,6 @@ def _environment(service: Service, recipe: Recipe) -> dict[str, Json]:
     return {"fingerprint": fingerprint, "comparison": recipe.study.comparison}
 
 
-def _requirements(recipe: Recipe) -> str:
-    """The packages of the program's interpreter, ARL itself left out."""
-    try:
-        done = subprocess.run(
-            [program_of(recipe.spec).python, "-I", "-c", _PACKAGES],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"# the interpreter's packages could not be listed: {plain(str(error))}\n"
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("arl==")]
-    return "\n".join(lines) + "\n"
-
-
 def _readme(recipe: Recipe) -> str:
     trial, candidate = recipe.detail.trial, recipe.detail.candidate
     expected = json.dumps(recipe.document["expected"], indent=2)
@@ -174,8 +156,11 @@ def _readme(recipe: Recipe) -> str:
 
 trains with the recorded program, inputs, parameters and seed, evaluates the model with the frozen
 evaluator, and compares. Exit code 0: the same model to the bit, or every score inside the interval
-below. It needs Python 3.11 and what the program needs (`requirements.txt` lists the packages its
-interpreter had; `--python` names another interpreter); ARL itself is not needed.
+below. It needs Python 3.11 and what the programs need, and no ARL. In an environment of its own:
+
+    python3 -m venv env
+    env/bin/python -m pip install -r requirements.txt    # its first lines say of which Python
+    env/bin/python reproduce.py --python env/bin/python
 
 - trial `{trial.id}`, seed {trial.seed}, candidate `{candidate.id}`
 - parameters: `{json.dumps(dict(candidate.params))}`
