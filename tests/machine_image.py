@@ -36,14 +36,20 @@ _FOLDERS: Final = (
 _LIBRARY: Final = re.compile(r"^\s*(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 
 
-def import_machine_image(tag: str) -> str:
-    """Make the image `tag` in the engine of DOCKER_HOST; its id."""
+def import_machine_image(tag: str, packages: Iterable[Path] = ()) -> str:
+    """Make the image `tag` in the engine of DOCKER_HOST, with these files and directories among
+    its Python's packages; its id."""
     with tempfile.TemporaryDirectory(prefix="arl-image-") as folder:
         root = Path(folder, "root")
         _lay_out(root)
+        packages = list(packages)
+        _copy_libraries_of(packages, root)
         archive = Path(folder, "root.tar")
         with tarfile.open(archive, "w") as tar:
             tar.add(root, arcname=".", filter=_as_root)
+            place = next(root.glob("usr/**/site-packages")).relative_to(root)
+            for package in packages:
+                tar.add(package, arcname=str(place / package.name), filter=_as_root)
         imported = subprocess.run(
             ["docker", "import", "-c", "ENV PATH=/usr/local/bin:/usr/bin:/bin", archive, tag],
             capture_output=True,
@@ -100,6 +106,14 @@ def _libraries(files: Iterable[str]) -> set[str]:
     """The shared libraries that they are linked with, the loader included."""
     told = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
     return {os.path.normpath(path) for path in _LIBRARY.findall(told)}
+
+
+def _copy_libraries_of(packages: Iterable[Path], root: Path) -> None:
+    """The system's own that their compiled modules are linked with."""
+    compiled = [str(p) for package in packages for p in package.rglob("*.so*") if p.is_file()]
+    for path in _libraries(compiled):
+        if path.startswith(("/lib", "/usr/lib")):
+            _copy(Path(path), root / path.lstrip("/"))
 
 
 def _copy(source: Path, place: Path) -> None:

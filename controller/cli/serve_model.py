@@ -232,7 +232,8 @@ def _command(
         what = f"artifact {subject.artifact[:SHORT]} of {subject.name}"
         model = checked_out(store, subject.artifact, what, _say)
         names = (subject.name, subject.own_name)
-        return whole_command(model, names, host=host, port=port, extra=extra)
+        whole = chosen[0].files.whole
+        return whole_command(model, names, host=host, port=port, extra=extra, whole=whole)
     public = [one.subject.name for one in chosen]
     # A name that two have would be that of neither.
     shared = {name for name in public if public.count(name) > 1}

@@ -1,17 +1,20 @@
 """Prints vLLM's command line for stored models, or starts it and stays beside it."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
 from controller.cli.output import OK, print_json
 from controller.cli.text import plain
 from controller.serving.commands import Command, describe
+from controller.serving.dtypes import TORCHAO
 from controller.serving.endpoint import Endpoint
 from controller.serving.files import Chosen
 from controller.serving.forms import Form
 from controller.serving.server_process import Ended, ModelServer, ended_by_signals
 from controller.serving.subjects import SHORT
 from controller.settings import Settings, model_server_environment
+from ledger.errors import InvalidInput
 from ledger.records import Json
 from targets.outbound import GuardedTransport, Outbound
 from targets.outbound_addresses import parse_policy
@@ -31,6 +34,8 @@ def print_command(
         return OK
     for line in _described(served):
         print(f"# {line}")
+    if _needs_torchao(served):
+        print("# torchao has to be installed beside vLLM")
     print(command.shell(python))
     print("\n# or: vllm serve --config FILE, with this as the file (and the same environment)")
     for line in command.configuration().splitlines():
@@ -52,6 +57,7 @@ def start_server(
 
     Raises InvalidInput, Conflict, EndpointUnavailable.
     """
+    _check_libraries(python, served)
     log = settings.home / FOLDER / f"vllm-{command.options['port']}.log"
     for line in _described(served):
         say(line)
@@ -73,6 +79,33 @@ def start_server(
     except Ended:
         say("the server is ended")
     return OK
+
+
+def _check_libraries(python: str, served: Sequence[Chosen]) -> None:
+    """Raises InvalidInput: vLLM's interpreter lacks what reads the model's format."""
+    if not _needs_torchao(served):
+        return
+    looked = subprocess.run(
+        [python, "-c", "import importlib.util as u; print(u.find_spec('torchao') is not None)"],
+        capture_output=True,
+        check=False,
+        text=True,
+        env=model_server_environment(),
+    )
+    if looked.returncode == 0 and looked.stdout.strip() == "False":
+        raise InvalidInput(
+            f"--python {plain(python)}: the model's weights are torchao's, and this interpreter "
+            f"has no torchao; {plain(python)} -m pip install torchao, or serve another form"
+        )
+
+
+def _needs_torchao(served: Sequence[Chosen]) -> bool:
+    return any(
+        one.form is Form.QUANTISED
+        and one.files.whole is not None
+        and one.files.whole.quantisation == TORCHAO
+        for one in served
+    )
 
 
 def _wait(

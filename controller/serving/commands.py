@@ -8,8 +8,9 @@ from typing import Final
 
 import yaml
 
+from controller.serving.dtypes import OPTION, settled_dtype
 from controller.serving.files import shown_json
-from controller.serving.forms import Form
+from controller.serving.forms import Form, WholeModel
 from controller.serving.subjects import SHORT
 from inner_trials.own_server import LORA_RANKS
 from ledger.errors import InvalidInput
@@ -74,9 +75,16 @@ class Command:
 
 
 def whole_command(
-    model: Path, names: Sequence[str], *, host: str, port: int, extra: Sequence[str]
+    model: Path,
+    names: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    extra: Sequence[str],
+    whole: WholeModel | None = None,
 ) -> Command:
     """For a merged or quantised model, whose config says its format. Raises InvalidInput."""
+    dtype = None if whole is None else settled_dtype(whole, extra)
     return Command(
         model=model,
         options={
@@ -84,6 +92,7 @@ def whole_command(
             "host": host,
             "port": port,
             "load-format": "safetensors",
+            **({} if dtype is None else {OPTION: dtype}),
         },
         environment=QUIET,
         extra=_checked(extra),

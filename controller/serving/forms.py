@@ -43,6 +43,8 @@ class WholeModel:
     form: Form
     architecture: str
     quantisation: str | None
+    dtype: str | None = None
+    """Of the weights, or what they stand for, where the config says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +132,19 @@ def _whole(files: _Files) -> WholeModel:
     if not any("/" not in path and path.endswith(".safetensors") for path in files.paths):
         raise files.wrong(CONFIG, "has no .safetensors file beside it")
     quantisation = config.get("quantization_config")
+    said = config.get("dtype") or config.get("torch_dtype")
+    dtype = said if isinstance(said, str) else None
     if not quantisation:
-        return WholeModel(form=Form.FULL, architecture=architecture, quantisation=None)
+        return WholeModel(
+            form=Form.FULL, architecture=architecture, quantisation=None, dtype=dtype
+        )
     method = quantisation.get("quant_method") if isinstance(quantisation, Mapping) else None
     if method not in QUANTISATIONS:
         known = ", ".join(sorted(QUANTISATIONS))
         raise files.wrong(CONFIG, f"says quant_method {method}, but vLLM serves {known}")
-    return WholeModel(form=Form.QUANTISED, architecture=architecture, quantisation=str(method))
+    return WholeModel(
+        form=Form.QUANTISED, architecture=architecture, quantisation=str(method), dtype=dtype
+    )
 
 
 def _adapter(files: _Files, place: str) -> AdapterFiles:

@@ -1,5 +1,7 @@
 """Conversions are attempts like any other: in sandboxes and containers, with real libraries."""
 
+import re
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,10 +20,19 @@ from tests.integration.test_conversion_programs import (
     needs_compressor,
     needs_torchao,
 )
+from tests.machine_image import PYTHON, import_machine_image
+from tests.private_engine import Engine
 from tests.target_runs import end_supervisor, require_bubblewrap
 
 pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(900)]
 BUBBLEWRAP = {"name": "bubblewrap"}
+IMAGE = "arl-converter:test"
+UNUSED = re.compile(
+    "ray|pyarrow|playwright|scipy|mypy|ruff|.*__mypyc|sqlalchemy|pandas|psycopg|pip|_pytest|arl"
+    "|.*editable.*|.*pth|__pycache__|trl|datasets",
+    re.IGNORECASE,
+)
+"""Large packages that neither converts nor evaluates, by how their names begin."""
 
 
 @pytest.fixture(autouse=True)
@@ -95,4 +106,44 @@ def test_gptq_and_awq_are_made_in_a_sandbox_by_an_interpreter_beside_arls(
     done = drive(service, study_id)
     assert done.state is StudyState.COMPLETED, done.detail
     check_converted(service, study_id, "bubblewrap", "gptq", "awq")
+    service.close()
+
+
+@needs_torchao
+@pytest.mark.docker
+def test_int8_is_made_in_a_container_of_this_machines_own_system(
+    tmp_path: Path, docker_engine: Engine
+) -> None:
+    service = open_service(tmp_path, DOCKER_HOST=docker_engine.host)
+    wanted = [{"quantize": "int8", "python": str(TORCHAO)}]
+    study_id = submit_converted(service, tmp_path, wanted, target={"name": "docker"})
+    done = drive(service, study_id)
+    assert done.state is StudyState.COMPLETED, done.detail
+    check_converted(service, study_id, "docker", "int8")
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def image(docker_engine: Engine) -> Iterator[str]:
+    """One that holds a Python with torch, transformers and torchao: 1.2 GB."""
+    beside = next(TORCHAO.parents[1].glob("lib/python*/site-packages"))
+    packages = [p for p in Path(sysconfig.get_path("purelib")).iterdir()]
+    packages = [p for p in packages if not UNUSED.match(p.name)]
+    packages += [p for p in beside.iterdir() if p.name.startswith("torchao")]
+    yield import_machine_image(IMAGE, packages)
+    docker_engine.client(timeout_s=300.0).api.remove_image(IMAGE, force=True)
+
+
+@needs_torchao
+@pytest.mark.docker
+def test_int8_is_made_in_an_image_by_an_interpreter_that_is_only_there(
+    tmp_path: Path, docker_engine: Engine, image: str
+) -> None:
+    service = open_service(tmp_path, DOCKER_HOST=docker_engine.host)
+    wanted = [{"quantize": "int8", "python": PYTHON}]
+    target = {"name": "docker", "image": IMAGE}
+    study_id = submit_converted(service, tmp_path, wanted, target=target)
+    done = drive(service, study_id)
+    assert done.state is StudyState.COMPLETED, done.detail
+    check_converted(service, study_id, "docker", "int8")
     service.close()

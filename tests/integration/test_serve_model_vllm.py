@@ -83,15 +83,18 @@ def arl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arl]:
 class Started:
     """A server that `arl serve-model --start` started and stands beside."""
 
-    def __init__(self, arl: Arl, *words: str) -> None:
+    def __init__(
+        self, arl: Arl, *words: str, options: Sequence[str] = ON_A_CPU, python: str = ""
+    ) -> None:
+        """`options` are vLLM's; `python` is the interpreter that has it, if not the usual one."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         began = time.monotonic()
-        python = ("--start", "--python", str(interpreter()), "--port", str(self.port))
+        by = ("--start", "--python", python or str(interpreter()), "--port", str(self.port))
         self.process = arl.start(
-            "serve-model", *words, *python, "--json", "--", *ON_A_CPU, **ENVIRONMENT
+            "serve-model", *words, *by, "--json", "--", *options, **ENVIRONMENT
         )
         self.document = self._read()
         print(f"{words}: well after {time.monotonic() - began:.0f} s")
@@ -146,8 +149,8 @@ class Started:
 
 
 @contextmanager
-def started(arl: Arl, *words: str) -> Iterator[Started]:
-    server = Started(arl, *words)
+def started(arl: Arl, *words: str, **more: Any) -> Iterator[Started]:
+    server = Started(arl, *words, **more)
     try:
         yield server
     finally:
