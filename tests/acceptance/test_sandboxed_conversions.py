@@ -1,6 +1,9 @@
 """Conversions are attempts like any other: in sandboxes and containers, with real libraries."""
 
+import os
 import re
+import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,7 +25,7 @@ from tests.integration.test_conversion_programs import (
 )
 from tests.machine_image import PYTHON, import_machine_image
 from tests.private_engine import Engine
-from tests.target_runs import end_supervisor, require_bubblewrap
+from tests.target_runs import end_supervisor, require_bubblewrap, wait_until
 
 pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(900)]
 BUBBLEWRAP = {"name": "bubblewrap"}
@@ -91,6 +94,28 @@ def test_int8_and_int4_are_made_in_a_sandbox_by_an_interpreter_beside_arls(
     done = drive(service, study_id)
     assert done.state is StudyState.COMPLETED, done.detail
     check_converted(service, study_id, "bubblewrap", "int8", "int4")
+    service.close()
+
+
+@needs_torchao
+@pytest.mark.bubblewrap
+def test_kill_9_of_the_worker_in_the_middle_repeats_nothing_of_a_sandboxed_conversion(
+    tmp_path: Path,
+) -> None:
+    require_bubblewrap()
+    service = open_service(tmp_path)
+    wanted = [{"quantize": "int8", "python": str(TORCHAO)}]
+    study_id = submit_converted(service, tmp_path, wanted, target=BUBBLEWRAP)
+    attempts = tmp_path / ".arl" / "bubblewrap" / "attempts"
+    environment = {**os.environ, "ARL_HOME": str(tmp_path / ".arl")}
+    command = [sys.executable, "-m", "controller.cli", "resume", study_id]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as worker:
+        wait_until(lambda: list(attempts.glob("*.c-0")), "it converts", 300.0)
+        worker.kill()
+    done = drive(service, study_id)
+    assert done.state is StudyState.COMPLETED, done.detail
+    check_converted(service, study_id, "bubblewrap", "int8")
+    assert [a.index for a in attempts_of(service, study_id)] == [0, 0, 0, 0]
     service.close()
 
 
