@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from benchmarks.bulk_rows import BEGAN, ENTRIES_PER_TRIAL, Rows, Shape
+from benchmarks.bulk_rows import BEGAN, Rows, Shape, entry_digest
 from ledger.database import Ledger, open_ledger
-from ledger.digests import canonical_json, json_digest, sha256_hex
+from ledger.digests import canonical_json, json_digest
 from ledger.tables import Base
 
 TABLES = Base.metadata.tables
@@ -40,23 +40,29 @@ def spec_of(shape: Shape) -> dict[str, Any]:
 
 def fill(ledger: Ledger, shape: Shape) -> str:
     """Write the study; its id."""
+    with ledger.write() as session:
+        session.connection.execute(insert(TABLES["studies"]), [_study(shape)])
+        session.connection.execute(insert(TABLES["budgets"]), list(_budgets(shape)))
+    add_trials(ledger, shape)
+    return shape.study_id
+
+
+def add_trials(ledger: Ledger, shape: Shape) -> None:
+    """The trials alone, of a study that is there."""
     rng = random.Random(shape.seed)  # the same study every time
-    for start in range(0, shape.trials, CHUNK):
-        numbers = range(start, min(start + CHUNK, shape.trials))
+    end = shape.first + shape.trials
+    for start in range(shape.first, end, CHUNK):
+        numbers = range(start, min(start + CHUNK, end))
         rows = Rows(shape, rng, numbers)
         with ledger.write() as session:
-            run = session.connection.execute
-            if start == 0:
-                run(insert(TABLES["studies"]), [_study(shape)])
-                run(insert(TABLES["budgets"]), list(_budgets(shape)))
             for name, found in rows.tables.items():
                 if found:
-                    run(insert(TABLES[name]), found)
-    return shape.study_id
+                    session.connection.execute(insert(TABLES[name]), found)
 
 
 def _study(shape: Shape) -> dict[str, Any]:
     spec = spec_of(shape)
+    head = shape.seq_of(shape.first + shape.trials)
     return {
         "id": shape.study_id,
         "name": shape.name,
@@ -72,8 +78,8 @@ def _study(shape: Shape) -> dict[str, Any]:
         "seed": shape.seed,
         "active_s": 1.0,
         "fence": 1,
-        "head_seq": shape.trials * ENTRIES_PER_TRIAL,
-        "head_digest": sha256_hex(b"head"),
+        "head_seq": head,
+        "head_digest": entry_digest(head),
         "created_at": BEGAN,
         "ended_at": None if shape.running else BEGAN + 10.0 * shape.trials,
     }
