@@ -60,6 +60,11 @@ class Settings:
         """Where the heads of the ledger's chains are remembered, outside the database."""
         return self.home / "heads.jsonl"
 
+    @property
+    def columns_folder(self) -> Path:
+        """Where the server keeps what it computed of finished trials; may be deleted."""
+        return self.home / "columns"
+
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,

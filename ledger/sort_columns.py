@@ -1,21 +1,21 @@
-"""Sorted keys of finished trials that a process keeps, so that a list is cut out of them.
+"""Sorted keys of finished trials, kept in a file, so that a list is cut out of them.
 
 What a trial is sorted by does not change once it has ended. Keys are read once, in the order in
-which trials ended, into short sorted runs; a page looks into each run. Derived and disposable.
+which trials ended, and kept in their own order; a page looks at its place there. Derived and
+disposable: without the file the database sorts, which takes longer.
 """
 
-import heapq
 import itertools
+import logging
 import threading
-from array import array
-from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Iterator, MutableSequence, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
+from ledger.column_file import UNUSABLE, ColumnFile, Kept, Key, Place
 from ledger.database import ReadSession
 from ledger.records import Study
 from ledger.rows import TRIALS
@@ -30,166 +30,124 @@ from ledger.trial_fields import (
     key_of,
 )
 
-Key: TypeAlias = float | str
-Place: TypeAlias = tuple[Key, int]
-"""A key and the number of its trial: what lists are ordered by."""
+log = logging.getLogger("arl.ledger")
 
 KEPT: Final = frozenset(
     {Source.WALL_S, Source.CREATED, Source.PARAMS, Source.SCORES, Source.METRICS}
 )
 """What no index of the database is ordered by."""
-RUN: Final = 20_000
-"""Trials of a run, at most."""
-PLACES_KEPT: Final = 5_000_000
-"""Of all columns together, at sixteen bytes each."""
+STRETCH: Final = 100_000
+"""Trials that are read and kept at once, at most."""
+PLACES_KEPT: Final = 25_000_000
+"""Of all columns together, at some 20 bytes each."""
+_TAKEN: Final = 500
+"""Places that are fetched at once."""
 _NAMED: Final = 5000
 """Trials that a query names one by one, at most."""
 _TRIED: Final = (500, 2000)
 """Trials in order of which those that a filter wants are looked up; beyond, the database sorts."""
 _UNFINISHED: Final = sorted(state for state in TrialState if state not in TRIAL_TERMINAL)
-
-
-@dataclass(slots=True)
-class _Run:
-    """Ordered by key, then by number."""
-
-    keys: MutableSequence[Any]
-    numbers: "array[int]"
-
-    def after(self, place: Place, *, or_at: bool) -> int:
-        """Position of the first that comes after a place, or that lies at it."""
-        key, number = place
-        left = bisect_left(self.keys, key)
-        right = bisect_right(self.keys, key, lo=left)
-        find = bisect_left if or_at else bisect_right
-        return find(self.numbers, number, left, right)
-
-    def ascending(self, start: int) -> Iterator[Place]:
-        return zip(self.keys[start:], self.numbers[start:], strict=True)
-
-    def descending(self, end: int) -> Iterator[Place]:
-        for at in range(end - 1, -1, -1):
-            yield self.keys[at], self.numbers[at]
-
-
-@dataclass(slots=True)
-class _Column:
-    """One study's keys of one field."""
-
-    textual: bool
-    runs: list[_Run] = field(default_factory=list)
-    last: int = 0
-    """`finish_seq` of the latest trial that was looked at."""
-    words: dict[str, str] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __len__(self) -> int:
-        return sum(len(run.numbers) for run in self.runs)
-
-    def add(self, places: Sequence[Place]) -> None:
-        """Further trials; the last run takes them while there is room in it."""
-        known: Iterator[Place] = iter(())
-        if self.runs and len(self.runs[-1].numbers) + len(places) <= RUN:
-            known = self.runs.pop().ascending(0)
-        ordered = sorted([*known, *places])
-        if not ordered:
-            return
-        numbers = array("q", [number for _, number in ordered])
-        if self.textual:
-            words = [self.words.setdefault(str(key), str(key)) for key, _ in ordered]
-            self.runs.append(_Run(words, numbers))
-        else:
-            self.runs.append(_Run(array("d", [key for key, _ in ordered]), numbers))
+_BEYOND: Final = {
+    False: "(key, number) > (?, ?)",
+    True: "(key, number) < (?, ?)",
+}
+_RANGES: Final = {
+    "=": ("key = ?",),
+    "!=": ("key < ?", "key > ?"),
+    "<": ("key < ?",),
+    "<=": ("key <= ?",),
+    ">": ("key > ?",),
+    ">=": ("key >= ?",),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
     """A field of a study as one session sees it: every trial that has it, in order."""
 
-    runs: Sequence[_Run]
+    file: ColumnFile
+    kept: Kept | None
     unfinished: Sequence[Place]
 
     def places(self, start: Place | None, *, descending: bool) -> Iterator[Place]:
-        """From beyond a place on, in one direction. Among the runs may be trials that ended
+        """From beyond a place on, in one direction. Among those kept may be trials that ended
         after the session began: to it they are unfinished, or not there at all."""
-        parts = (self._of(run, start, descending=descending) for run in self.runs)
         open_now = {number for _key, number in self.unfinished}
-        ended = (p for p in heapq.merge(*parts, reverse=descending) if p[1] not in open_now)
+        ended = (p for p in self._kept_places(start, descending) if p[1] not in open_now)
         live = [
             place
             for place in self.unfinished
             if start is None or (place < start if descending else place > start)
         ]
         live.sort(reverse=descending)
-        return heapq.merge(ended, live, reverse=descending)
+        return merge(ended, live, reverse=descending)
 
-    def _of(self, run: _Run, start: Place | None, *, descending: bool) -> Iterator[Place]:
-        if descending:
-            end = len(run.numbers) if start is None else run.after(start, or_at=True)
-            return run.descending(end)
-        return run.ascending(0 if start is None else run.after(start, or_at=False))
+    def _kept_places(self, start: Place | None, descending: bool) -> Iterator[Place]:  # noqa: FBT001
+        """They only grow: the next ones are found by their place, whatever came in between."""
+        if self.kept is None:
+            return
+        order = "DESC" if descending else "ASC"
+        while True:
+            beyond = "" if start is None else f"AND {_BEYOND[descending]}"
+            which = f"{beyond} ORDER BY key {order}, number {order}"
+            found = self.file.places(self.kept, which, start or (), _TAKEN)
+            yield from found
+            if len(found) < _TAKEN:
+                return
+            start = found[-1]
 
     def numbers(self, operator: str, wanted: Key, limit: int) -> list[int] | None:
         """Finished trials that compare so; None where they are more than `limit`."""
         found: list[int] = []
-        for run in self.runs:
-            left, right = bisect_left(run.keys, wanted), bisect_right(run.keys, wanted)
-            end = len(run.numbers)
-            ranges = {
-                "=": ((left, right),),
-                "!=": ((0, left), (right, end)),
-                "<": ((0, left),),
-                "<=": ((0, right),),
-                ">": ((right, end),),
-                ">=": ((left, end),),
-            }[operator]
-            if len(found) + sum(b - a for a, b in ranges) > limit:
-                return None
-            for a, b in ranges:
-                found.extend(run.numbers[a:b])
-        return found
+        if self.kept is None:
+            return found
+        for compared in _RANGES[operator]:
+            most = limit + 1 - len(found)
+            places = self.file.places(self.kept, f"AND {compared}", (wanted,), most)
+            found += [number for _key, number in places]
+        return None if len(found) > limit else found
 
 
 class SortColumns:
-    """Columns of the studies that were sorted or searched last. Safe to share between threads."""
+    """Columns of the studies that were sorted or searched. Safe to share between threads."""
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], _Column] = OrderedDict()
+    def __init__(self, file: ColumnFile) -> None:
+        self._file = file
+        self._turns: dict[tuple[str, str], threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def sorted(self, session: ReadSession, study: Study, by: Field) -> Sorted:
-        """The study's trials by one of KEPT's fields, brought up to date from the ledger."""
+    def sorted(self, session: ReadSession, study: Study, by: Field) -> Sorted | None:
+        """The study's trials by one of KEPT's fields, brought up to date from the ledger; None
+        where the file is of no use just now."""
         textual = is_textual(study, by)
-        column = self._of(study.id, by, textual=textual)
-        with column.lock:
-            _extend(session, study.id, by, column)
-            runs = list(column.runs)
-        self._trim()
-        return Sorted(runs, _unfinished(session, study.id, by, textual=textual))
-
-    def _of(self, study_id: str, by: Field, *, textual: bool) -> _Column:
         with self._lock:
-            column = self._kept.setdefault((study_id, str(by)), _Column(textual))
-            self._kept.move_to_end((study_id, str(by)))
-            return column
+            turn = self._turns.setdefault((study.id, str(by)), threading.Lock())
+        try:
+            with turn:
+                kept = self._extended(session, study, by, textual=textual)
+        except UNUSABLE as error:
+            log.warning("lists are sorted by the database: %s", error)
+            return None
+        return Sorted(self._file, kept, _unfinished(session, study.id, by, textual=textual))
 
-    def _trim(self) -> None:
-        with self._lock:
-            total = sum(len(column) for column in self._kept.values())
-            while len(self._kept) > 1 and total > PLACES_KEPT:
-                total -= len(self._kept.popitem(last=False)[1])
-
-
-def _extend(session: ReadSession, study_id: str, by: Field, column: _Column) -> None:
-    newest = select(func.max(TRIALS.c.finish_seq)).where(
-        TRIALS.c.study_id == study_id, TRIALS.c.finish_seq.is_not(None)
-    )
-    last = session.connection.execute(newest).scalar_one_or_none() or 0
-    while column.last < last:
-        until = min(last, column.last + RUN)
-        stretch = (TRIALS.c.finish_seq > column.last, TRIALS.c.finish_seq <= until)
-        column.add(_places(session, study_id, by, stretch, textual=column.textual))
-        column.last = until
+    def _extended(
+        self, session: ReadSession, study: Study, by: Field, *, textual: bool
+    ) -> Kept | None:
+        """Raises UNUSABLE."""
+        newest = select(func.max(TRIALS.c.finish_seq)).where(
+            TRIALS.c.study_id == study.id, TRIALS.c.finish_seq.is_not(None)
+        )
+        last = session.connection.execute(newest).scalar_one_or_none() or 0
+        kept = self._file.find(session, study, str(by))
+        while (reached := 0 if kept is None else kept.last) < last:
+            until = min(last, reached + STRETCH)
+            stretch = (TRIALS.c.finish_seq > reached, TRIALS.c.finish_seq <= until)
+            places = _places(session, study.id, by, stretch, textual=textual)
+            added = self._file.extend(study, str(by), kept, until, places)
+            kept = added or self._file.find(session, study, str(by))
+            if added is not None:
+                self._file.trim(PLACES_KEPT, added)
+        return kept
 
 
 def _unfinished(session: ReadSession, study_id: str, by: Field, *, textual: bool) -> list[Place]:
@@ -219,7 +177,11 @@ def narrowed(
     if columns is None or by.source not in KEPT or is_textual(study, by):
         return clause
     wanted = condition_number(condition)
-    found = columns.sorted(session, study, by).numbers(condition.operator, wanted, _NAMED)
+    try:
+        column = columns.sorted(session, study, by)
+        found = None if column is None else column.numbers(condition.operator, wanted, _NAMED)
+    except UNUSABLE:
+        return clause
     if found is None:
         return clause
     ended = and_(TRIALS.c.number.in_(found), TRIALS.c.state.not_in(_UNFINISHED))
@@ -235,7 +197,21 @@ def looked_up(
     is_filtered: bool,
 ) -> list[Any] | None:
     """The first rows of `base` in the order of places; None where a filter leaves so few of
-    many that the database finds them sooner."""
+    many that the database finds them sooner, or where the file is of no use any more."""
+    try:
+        return _looked_up(session, base, places, count, is_filtered=is_filtered)
+    except UNUSABLE:
+        return None
+
+
+def _looked_up(
+    session: ReadSession,
+    base: Select[Any],
+    places: Iterator[Place],
+    count: int,
+    *,
+    is_filtered: bool,
+) -> list[Any] | None:
     rows: list[Any] = []
     for size in _TRIED if is_filtered else itertools.repeat(count):
         numbers = [number for _key, number in itertools.islice(places, size)]

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_
 
+from ledger.column_file import Place
 from ledger.database import ReadSession
 from ledger.digests import canonical_json
 from ledger.errors import InvalidInput
 from ledger.records import Candidate, ParamValue, Trial, TrialKind, Verdict
 from ledger.rows import CANDIDATES, TRIALS, candidate_from, trial_from
-from ledger.sort_columns import KEPT, Place, SortColumns, looked_up, narrowed
+from ledger.sort_columns import KEPT, SortColumns, looked_up, narrowed
 from ledger.states import Reason, TrialState
 from ledger.study_reads import get_study
 from ledger.trial_fields import (
@@ -138,8 +139,9 @@ def list_trials(
     if columns is not None and field.source in KEPT and _is_keyed(position):
         start = None if position is None else position.place
         study = get_study(session, study_id)
-        places = columns.sorted(session, study, field).places(start, descending=descending)
-        keyed = looked_up(session, base, places, limit + 1, is_filtered=bool(clauses))
+        if column := columns.sorted(session, study, field):
+            places = column.places(start, descending=descending)
+            keyed = looked_up(session, base, places, limit + 1, is_filtered=bool(clauses))
     rows = _rows(session, base, order, position, limit + 1, keyed)
     trials = [trial_from(row) for row in rows[:limit]]
     candidates = find_candidates(session, {trial.candidate_id for trial in trials})

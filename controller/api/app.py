@@ -18,6 +18,7 @@ from controller.api.routes import ROOT_ROUTERS, ROUTERS
 from controller.api.static_files import add_dashboard
 from controller.api.strict_json import StrictResponse
 from controller.wiring import Service
+from ledger.column_file import ColumnFile
 
 BASE: Final = "/api/v1"
 THREADS: Final = 64
@@ -41,6 +42,7 @@ def create_app(service: Service, options: ApiOptions) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
+        app.state.column_file.close()
 
     app = FastAPI(
         title="ARL",
@@ -55,6 +57,7 @@ def create_app(service: Service, options: ApiOptions) -> FastAPI:
     app.state.service = service
     app.state.options = options
     app.state.metrics = Metrics(service)
+    app.state.column_file = ColumnFile(service.settings.columns_folder, service.ledger.id)
     for router in ROUTERS:
         app.include_router(router, prefix=BASE)
     for router in ROOT_ROUTERS:

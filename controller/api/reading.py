@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Path, Query, Request
 
 from controller.api.access import Principal, allowed
 from controller.api.routing import service_of
@@ -10,6 +10,7 @@ from controller.api.tokens import Scope
 from controller.documents.plain_text import plain
 from controller.wiring import Service
 from ledger import reads
+from ledger.column_file import ColumnFile
 from ledger.database import ReadSession
 from ledger.errors import InvalidInput, NotFound
 from ledger.records import Candidate, Study, Trial
@@ -38,6 +39,12 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page, at most
 Points = Annotated[
     int, Query(ge=10, le=5000, description="Points of a curve or plot, at most; extremes are kept")
 ]
+
+
+def column_file_of(request: Request) -> ColumnFile:
+    """Where this app keeps what it computed of finished trials."""
+    found: ColumnFile = request.app.state.column_file
+    return found
 
 
 def place_of(cursor: str | None) -> int | None:

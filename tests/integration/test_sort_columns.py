@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.bulk_ledger import Shape, fill
 from ledger import reads, sort_columns
+from ledger.column_file import ColumnFile
 from ledger.database import Ledger
 from ledger.records import Split, Verdict
 from ledger.sort_columns import SortColumns
@@ -51,9 +52,22 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort_columns, "RUN", 3)
+    monkeypatch.setattr(sort_columns, "STRETCH", 3)
+    monkeypatch.setattr(sort_columns, "_TAKEN", 2)
     monkeypatch.setattr(sort_columns, "_NAMED", 6)
     monkeypatch.setattr(sort_columns, "_TRIED", (2, 4))
+
+
+@pytest.fixture
+def file(ledger: Ledger, tmp_path: Path) -> Iterator[ColumnFile]:
+    opened = ColumnFile(tmp_path / "columns", ledger.id)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def columns(file: ColumnFile) -> SortColumns:
+    return SortColumns(file)
 
 
 def pages(
@@ -72,12 +86,12 @@ def pages(
 
 
 def test_kept_columns_give_the_pages_that_the_database_gives_while_trials_run(
-    ledger: Ledger,
+    ledger: Ledger, columns: SortColumns
 ) -> None:
     submit(ledger, spec=SPEC)
     study = Driven(ledger, "s1", claim(ledger))
     study.run_study()
-    rng, columns, running = random.Random(5), SortColumns(), list[int]()
+    rng, running = random.Random(5), list[int]()
     for number in range(15):
         params: dict[str, Any] = {"lr": rng.choice([0.5, 0.25, 0.75, 1])}
         params |= {"opt": rng.choice(["a", "b", "ä", "B", 1, ""]), "on": rng.random() < 0.5}
@@ -128,7 +142,7 @@ def differing(
 
 
 def test_trials_that_end_between_two_pages_neither_repeat_nor_hide_others(
-    ledger: Ledger,
+    ledger: Ledger, columns: SortColumns
 ) -> None:
     submit(ledger, spec=SPEC)
     study = Driven(ledger, "s1", claim(ledger))
@@ -138,7 +152,7 @@ def test_trials_that_end_between_two_pages_neither_repeat_nor_hide_others(
         study.record(study.proposed(number, params=params), study.launching(number))
         study.record(study.started(number))
     for descending in (False, True):
-        columns, seen, left = SortColumns(), list[int](), list(range(10 * descending, 10))
+        seen, left = list[int](), list(range(10 * descending, 10))
         for page in pages(ledger, columns, "s1", sort="params.lr", descending=descending):
             seen += page
             for number in left[:3]:
@@ -148,11 +162,12 @@ def test_trials_that_end_between_two_pages_neither_repeat_nor_hide_others(
         assert seen == wanted
 
 
-def test_a_reader_of_an_older_moment_sees_what_was_there_then(ledger: Ledger) -> None:
+def test_a_reader_of_an_older_moment_sees_what_was_there_then(
+    ledger: Ledger, columns: SortColumns
+) -> None:
     submit(ledger, spec=SPEC)
     study = Driven(ledger, "s1", claim(ledger))
     study.run_study()
-    columns = SortColumns()
     study.whole_trial(0, 0.5)
     study.record(study.proposed(1, params={"lr": 0.9}), study.launching(1))
     study.record(study.started(1))
@@ -168,17 +183,3 @@ def test_a_reader_of_an_older_moment_sees_what_was_there_then(ledger: Ledger) ->
         then = reads.list_trials(older, "s1", **asked)
     assert [item.trial.number for item in now.items] == [2, 0, 1]
     assert [item.trial.number for item in then.items] == [1, 0]
-
-
-def test_columns_are_let_go_of_beyond_what_may_be_kept(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(ledger, Shape(trials=30))
-    monkeypatch.setattr(sort_columns, "PLACES_KEPT", 70)
-    columns = SortColumns()
-    for sort in ("params.p0", "params.p1", "params.p2", "params.p0"):
-        asked: dict[str, Any] = {"sort": sort, "descending": True}
-        assert list(pages(ledger, columns, "bulk", **asked)) == list(
-            pages(ledger, None, "bulk", **asked)
-        )
-        assert sum(len(column) for column in columns._kept.values()) <= 70

@@ -16,6 +16,7 @@ from controller.api.reading import (
     TheService,
     TrialId,
     TrialNumber,
+    column_file_of,
     study_named,
     trial_named,
     trial_numbered,
@@ -44,7 +45,7 @@ def columns_of(request: Request) -> SortColumns:
     """The app's own, made at its first use."""
     state = request.app.state
     if not hasattr(state, "sort_columns"):
-        state.sort_columns = SortColumns()
+        state.sort_columns = SortColumns(column_file_of(request))
     found: SortColumns = state.sort_columns
     return found
 
