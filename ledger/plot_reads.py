@@ -58,8 +58,8 @@ _STRETCH: Final = 20_000
 class FinishedColumns:
     """Search trials in the order they ended; one place in every column is one trial."""
 
-    finish: "array[int]" = field(default_factory=lambda: array("l"))
-    number: "array[int]" = field(default_factory=lambda: array("l"))
+    finish: "array[int]" = field(default_factory=lambda: array("i"))
+    number: "array[int]" = field(default_factory=lambda: array("i"))
     outcome: "array[int]" = field(default_factory=lambda: array("b"))
     value: "array[float]" = field(default_factory=lambda: array("d"))
     """NaN where there is none."""
@@ -68,13 +68,14 @@ class FinishedColumns:
         return len(self.finish)
 
 
-def extend_finished(session: ReadSession, study_id: str, columns: FinishedColumns) -> None:
-    """Add the trials that ended since; what is there never changes."""
+def extend_finished(session: ReadSession, study_id: str, columns: FinishedColumns) -> int:
+    """Add the trials that ended since; what is there never changes. The `finish_seq` of the
+    latest trial of any kind that this session sees."""
     newest = select(TRIALS.c.finish_seq).where(
         TRIALS.c.study_id == study_id, TRIALS.c.finish_seq.is_not(None)
     )
     found = session.connection.execute(newest.order_by(TRIALS.c.finish_seq.desc()).limit(1))
-    last = found.scalar_one_or_none() or 0
+    last = int(found.scalar_one_or_none() or 0)
     after = columns.finish[-1] if len(columns) else 0
     while after < last:
         until = min(last, after + _STRETCH)
@@ -88,6 +89,7 @@ def extend_finished(session: ReadSession, study_id: str, columns: FinishedColumn
             columns.outcome.append(_CODES.get((state, verdict), 1))
             columns.value.append(float("nan") if value is None else value)
         after = until
+    return last
 
 
 def params_of(
@@ -126,11 +128,11 @@ def scores_of(
     return found
 
 
-def extend_arms(
-    session: ReadSession, study_id: str, columns: FinishedColumns, arms: "ArmColumn"
-) -> None:
-    """Add who proposed the trials of `columns` that `arms` does not have yet."""
-    after = columns.finish[len(arms.place) - 1] if arms.place else 0
+def proposers_of(
+    session: ReadSession, study_id: str, columns: FinishedColumns, start: int
+) -> Iterator[str]:
+    """Who proposed each trial of `columns` from a place on, or which arm of a proposer."""
+    after = columns.finish[start - 1] if start else 0
     last = columns.finish[-1] if len(columns) else 0
     while after < last:
         until = min(last, after + _STRETCH)
@@ -138,22 +140,8 @@ def extend_arms(
             _PROPOSED,
             {"study": study_id, "after": after, "last": until, "kind": str(TrialKind.SEARCH)},
         )
-        arms.place.extend(arms.place_of(proposer) for _finish, proposer in rows)
+        yield from (proposer for _finish, proposer in rows)
         after = until
-
-
-@dataclass(slots=True)
-class ArmColumn:
-    """Who proposed each trial of finished columns."""
-
-    names: list[str] = field(default_factory=list)
-    place: "array[int]" = field(default_factory=lambda: array("H"))
-    """In `names`."""
-
-    def place_of(self, name: str) -> int:
-        if name not in self.names:
-            self.names.append(name)
-        return self.names.index(name)
 
 
 def latest_attempts(

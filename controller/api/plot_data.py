@@ -1,144 +1,167 @@
-"""Columns of finished trials that this process keeps, so that a plot reads only what is new."""
+"""What plots need of finished trials, so that each reads only what is new: remembered by this
+process, and in a file for the next one."""
 
+import logging
 import math
 import threading
 from array import array
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from controller.plots.arms import arms_document
 from controller.plots.columns import Sample, chosen_places
-from controller.plots.history import Summary, history
+from controller.plots.history import history
+from controller.plots.kept import Remembered, from_bytes, remembered, to_bytes
+from ledger.column_file import UNUSABLE, ColumnFile, Kept
 from ledger.database import ReadSession
-from ledger.plot_reads import (
-    ArmColumn,
-    FinishedColumns,
-    extend_arms,
-    extend_finished,
-    params_of,
-)
+from ledger.plot_reads import extend_finished, params_of, proposers_of
 from ledger.reads import maximizes
 from ledger.records import Json, Study
 
+log = logging.getLogger("arl.api")
+
 STUDIES_KEPT: Final = 16
 PLACES_KEPT: Final = 4_000_000
-"""Trials of all kept studies together, at 25 bytes each."""
+"""Trials of all remembered studies together, at some 30 bytes each."""
 SAMPLED: Final = 2000
 """Trials whose parameters are read for a plot."""
+BEST: Final = 20
+"""Trials that `best` names."""
+STORED_AFTER: Final = 2000
+"""Trials that were counted since the file was written, and a twentieth of those in it: then it is
+written again."""
+_STORED_SHARE: Final = 20
+_NAME: Final = "plots"
 
 
 @dataclass(slots=True)
-class _Kept:
-    columns: FinishedColumns = field(default_factory=FinishedColumns)
-    summary: Summary | None = None
-    arms: ArmColumn = field(default_factory=ArmColumn)
-    arms_told: list[Json] | None = None
-    arms_length: int = -1
-    ordered: "array[float]" = field(default_factory=lambda: array("d"))
-    """Every finite value, the least first."""
+class _Study:
+    known: Remembered
+    stored: Kept | None = None
+    stored_size: int = 0
     sample: Sample | None = None
     sample_length: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
+    is_looked_for: bool = False
+    """Whether the file was asked for what it has."""
 
 
 class PlotData:
     """Safe to share between threads; requests for one study take turns."""
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+    def __init__(self, file: ColumnFile) -> None:
+        self._file = file
+        self._studies: OrderedDict[str, _Study] = OrderedDict()
         self._lock = threading.Lock()
 
     def length(self, session: ReadSession, study: Study) -> int:
         """How many search trials ended."""
-        kept = self._of(study.id)
-        with kept.lock:
-            return len(_summed(kept, session, study).columns)
+        with self._turn(session, study) as kept:
+            return len(kept.known.columns)
 
     def ordered(self, session: ReadSession, study: Study) -> "array[float]":
         """Every finite value, the least first; not to be changed."""
-        kept = self._of(study.id)
-        with kept.lock:
-            summary, columns = _summed(kept, session, study)
-            fresh = summary.valued[len(kept.ordered) :]
+        with self._turn(session, study) as kept:
+            known = kept.known
+            fresh = known.summary.valued[len(known.ordered) :]
             if fresh:  # one ordered stretch and a short one: soon sorted
-                both = [*kept.ordered, *(columns.value[i] for i in fresh)]
-                kept.ordered = array("d", sorted(both))
-            return kept.ordered
+                both = [*known.ordered, *(known.columns.value[i] for i in fresh)]
+                known.ordered = array("d", sorted(both))
+            return known.ordered
 
     def best(self, session: ReadSession, study: Study) -> list[int]:
         """Numbers of the best trials, the best first."""
-        kept = self._of(study.id)
-        with kept.lock:
-            summary, columns = _summed(kept, session, study)
-            return [columns.number[i] for i in summary.top]
+        with self._turn(session, study) as kept:
+            known = kept.known
+            return [known.columns.number[i] for i in known.summary.top[:BEST]]
 
     def spread(self, session: ReadSession, study: Study, limit: int) -> tuple[list[int], int]:
         """Numbers of at most so many trials with a value, every n-th, and how many have one."""
-        kept = self._of(study.id)
-        with kept.lock:
-            summary, columns = _summed(kept, session, study)
-            count = len(summary.valued)
-            step = max(1, math.ceil(count / limit))
-            return [columns.number[i] for i in summary.valued[::step]], count
+        with self._turn(session, study) as kept:
+            known = kept.known
+            valued = known.summary.valued
+            step = max(1, math.ceil(len(valued) / limit))
+            return [known.columns.number[i] for i in valued[::step]], len(valued)
 
     def history(self, session: ReadSession, study: Study, points: int) -> dict[str, Json]:
         """The plot, from what is remembered of the trials that were there before."""
-        kept = self._of(study.id)
-        with kept.lock:
-            summary, columns = _summed(kept, session, study)
-            return history(columns, summary, points=points)
+        with self._turn(session, study) as kept:
+            known = kept.known
+            return history(known.columns, known.summary, points=points)
 
     def arms(self, session: ReadSession, study: Study) -> list[Json]:
         """What each proposer, or arm of one, brought."""
-        kept = self._of(study.id)
-        with kept.lock:
-            extend_finished(session, study.id, kept.columns)
-            if kept.arms_told is None or kept.arms_length != len(kept.columns):
-                extend_arms(session, study.id, kept.columns, kept.arms)
-                up = maximizes(study)
-                kept.arms_told = arms_document(kept.columns, kept.arms, maximize=up)
-                kept.arms_length = len(kept.columns)
-            return kept.arms_told
+        with self._turn(session, study) as kept:
+            known = kept.known
+            names = proposers_of(session, study.id, known.columns, known.arms.seen)
+            known.arms.update(known.columns, names)
+            return known.arms.document()
 
     def sample(self, session: ReadSession, study: Study) -> Sample:
         """Some of those with a value, with their parameters."""
-        kept = self._of(study.id)
-        with kept.lock:
-            extend_finished(session, study.id, kept.columns)
-            if kept.sample is None or kept.sample_length != len(kept.columns):
-                kept.sample = _sample(session, study, kept.columns)
-                kept.sample_length = len(kept.columns)
+        with self._turn(session, study) as kept:
+            known = kept.known
+            if kept.sample is None or kept.sample_length != len(known.columns):
+                kept.sample = _sample(session, study, known)
+                kept.sample_length = len(known.columns)
             return kept.sample
 
-    def _of(self, study_id: str) -> _Kept:
+    def _of(self, study: Study) -> _Study:
         with self._lock:
-            kept = self._kept.setdefault(study_id, _Kept())
-            self._kept.move_to_end(study_id)
-            while len(self._kept) > 1 and (
-                len(self._kept) > STUDIES_KEPT
-                or sum(len(k.columns) for k in self._kept.values()) > PLACES_KEPT
+            kept = self._studies.setdefault(
+                study.id, _Study(remembered(maximize=maximizes(study)))
+            )
+            self._studies.move_to_end(study.id)
+            while len(self._studies) > 1 and (
+                len(self._studies) > STUDIES_KEPT
+                or sum(len(k.known.columns) for k in self._studies.values()) > PLACES_KEPT
             ):
-                self._kept.popitem(last=False)
+                self._studies.popitem(last=False)
             return kept
 
+    @contextmanager
+    def _turn(self, session: ReadSession, study: Study) -> Iterator[_Study]:
+        """The study, brought up to date, for one request; what that added is stored."""
+        kept = self._of(study)
+        with kept.lock:
+            if not kept.is_looked_for:
+                kept.is_looked_for = True
+                self._load(kept, session, study)
+            newest = extend_finished(session, study.id, kept.known.columns)
+            kept.known.summary.update(kept.known.columns)
+            yield kept
+            self._store(kept, study, newest)
 
-class _Summed(NamedTuple):
-    summary: Summary
-    columns: FinishedColumns
+    def _load(self, kept: _Study, session: ReadSession, study: Study) -> None:
+        try:
+            stored = self._file.find(session, study, _NAME)
+            data = None if stored is None else self._file.load(stored)
+            if data is not None:
+                kept.known = from_bytes(data)
+                kept.stored, kept.stored_size = stored, kept.known.size
+        except (*UNUSABLE, ValueError) as error:
+            log.warning("plots of %s are computed anew: %s", study.id, error)
+
+    def _store(self, kept: _Study, study: Study, newest: int) -> None:
+        """Once it is worth it. A session that sees less than others did stores nothing: it would
+        be under an older head than it is of."""
+        finish, size = kept.known.columns.finish, kept.known.size
+        least = max(STORED_AFTER, kept.stored_size // _STORED_SHARE)
+        if size - kept.stored_size < least or finish[-1] > newest:
+            return
+        kept.stored_size = size  # also where it fails: not again for every request
+        try:
+            data = to_bytes(kept.known)
+            kept.stored = self._file.store(study, _NAME, kept.stored, finish[-1], data)
+        except UNUSABLE as error:
+            log.warning("plots of %s are not kept: %s", study.id, error)
 
 
-def _summed(kept: _Kept, session: ReadSession, study: Study) -> _Summed:
-    """Brought up to date; its lock is held."""
-    extend_finished(session, study.id, kept.columns)
-    if kept.summary is None:
-        kept.summary = Summary(maximize=maximizes(study))
-    kept.summary.update(kept.columns)
-    return _Summed(kept.summary, kept.columns)
-
-
-def _sample(session: ReadSession, study: Study, columns: FinishedColumns) -> Sample:
-    places, of = chosen_places(columns, SAMPLED, maximize=maximizes(study))
+def _sample(session: ReadSession, study: Study, known: Remembered) -> Sample:
+    columns, valued = known.columns, known.summary.valued
+    places = chosen_places(valued, known.summary.top, SAMPLED)
     numbers = [columns.number[i] for i in places]
     params = params_of(session, study.id, numbers)
     return Sample(
@@ -146,5 +169,5 @@ def _sample(session: ReadSession, study: Study, columns: FinishedColumns) -> Sam
         values=[columns.value[i] for i in places],
         outcomes=[columns.outcome[i] for i in places],
         params=[params.get(number, {}) for number in numbers],
-        of=of,
+        of=len(valued),
     )

@@ -1,81 +1,140 @@
-"""What each proposer (or arm of a hybrid) brought: wins, failures, and how its values moved."""
+"""What each proposer (or arm of a hybrid) brought: wins, failures, and how its values moved.
+
+Counted once per trial and never again: what is remembered of an arm does not grow with its trials.
+"""
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from controller.plots.columns import short
-from controller.plots.history import improvements
-from ledger.plot_reads import OUTCOMES, ArmColumn, FinishedColumns
+from ledger.plot_reads import OUTCOMES, FinishedColumns
 from ledger.records import Json
 from ledger.sampling import kept_positions
 
 WINDOW: Final = 20
 """Trials whose mean a point of a learning curve is."""
 CURVE_POINTS: Final = 200
+REMEMBERED: Final = 4096
+"""Points of an arm's curve; beyond, of each block of trials only the least and the greatest."""
 
 
 @dataclass(slots=True)
-class _Arm:
+class Arm:
+    """One of them, as of the trials that were counted."""
+
     counts: list[int] = field(default_factory=lambda: [0] * len(OUTCOMES))
-    values: "array[float]" = field(default_factory=lambda: array("d"))
-    finish: "array[int]" = field(default_factory=lambda: array("l"))
     improved: int = 0
+    best: float | None = None
+    valued: int = 0
+    """Trials with a finite value."""
+    window: list[float] = field(default_factory=list)
+    """The last values, at most WINDOW."""
+    total: float = 0.0
+    block: int = 2
+    """Means of which two points are remembered."""
+    finish: "array[int]" = field(default_factory=lambda: array("i"))
+    mean: "array[float]" = field(default_factory=lambda: array("d"))
+    """Points of whole blocks, in order; behind them those of the last one, not full yet."""
+    open: int = 0
+    """How many of the last points are of that one."""
+
+    def add(self, finish: int, value: float) -> None:
+        self.valued += 1
+        self.total += value
+        self.window.append(value)
+        if len(self.window) > WINDOW:
+            self.total -= self.window.pop(0)
+        self.finish.append(finish)
+        self.mean.append(self.total / len(self.window))
+        self.open += 1
+        if self.open == self.block:
+            self._close()
+
+    def _close(self) -> None:
+        """The last block is full: of it the extremes are enough, and of all of them together
+        not more than is remembered."""
+        self._thin(len(self.mean) - self.open, self.block)
+        self.open = 0
+        if len(self.mean) >= REMEMBERED:
+            self.block *= 2
+            self._thin(0, 4)
+
+    def _thin(self, start: int, size: int) -> None:
+        """Two points of every so many, from a place on."""
+        kept: list[int] = []
+        for at in range(start, len(self.mean), size):
+            block = range(at, min(at + size, len(self.mean)))
+            low, high = (
+                min(block, key=self.mean.__getitem__),
+                max(block, key=self.mean.__getitem__),
+            )
+            kept += sorted((low, high)) if low != high else (at, block[-1])
+        self.finish[start:] = array("i", [self.finish[i] for i in kept])
+        self.mean[start:] = array("d", [self.mean[i] for i in kept])
 
 
-def arms_document(columns: FinishedColumns, arms: ArmColumn, *, maximize: bool) -> list[Json]:
-    """One for each name, the one with the most improvements first."""
-    found = [_Arm() for _ in arms.names]
-    valued = []
-    for i in range(len(columns)):
-        arm = found[arms.place[i]]
-        arm.counts[columns.outcome[i]] += 1
-        if math.isfinite(columns.value[i]):
-            valued.append(i)
-            arm.values.append(columns.value[i])
-            arm.finish.append(columns.finish[i])
-    steps = improvements(columns, valued, maximize=maximize)
-    for i in steps:
-        found[arms.place[i]].improved += 1
-    listed: list[Json] = [
-        _document(name, arm, len(steps), maximize=maximize)
-        for name, arm in sorted(
-            zip(arms.names, found, strict=True), key=lambda pair: -pair[1].improved
-        )
-    ]
-    return listed
+@dataclass(slots=True)
+class Arms:
+    """Every arm of a study; brought up to date when its columns have grown."""
+
+    maximize: bool
+    seen: int = 0
+    """Trials that are counted."""
+    best: float | None = None
+    steps: int = 0
+    """How often the best value so far got better, whoever did it."""
+    arms: dict[str, Arm] = field(default_factory=dict)
+
+    def update(self, columns: FinishedColumns, names: Iterable[str]) -> None:
+        """Count the trials that are not counted yet; `names` says who proposed each of them."""
+        for name in names:
+            place = self.seen
+            self.seen += 1
+            arm = self.arms.setdefault(name, Arm())
+            arm.counts[columns.outcome[place]] += 1
+            value = columns.value[place]
+            if not math.isfinite(value):
+                continue
+            arm.add(columns.finish[place], value)
+            if self._is_better(value, arm.best):
+                arm.best = value
+            if self._is_better(value, self.best):
+                self.best = value
+                self.steps += 1
+                arm.improved += 1
+
+    def _is_better(self, value: float, best: float | None) -> bool:
+        return best is None or (value > best if self.maximize else value < best)
+
+    def document(self) -> list[Json]:
+        """One for each name, the one with the most improvements first."""
+        return [
+            _document(name, arm, self.steps)
+            for name, arm in sorted(self.arms.items(), key=lambda pair: -pair[1].improved)
+        ]
 
 
-def _document(name: str, arm: _Arm, steps: int, *, maximize: bool) -> Json:
-    best = None
-    if arm.values:
-        best = max(arm.values) if maximize else min(arm.values)
+def _document(name: str, arm: Arm, steps: int) -> Json:
     return {
         "name": name,
         "trials": sum(arm.counts),
         "outcomes": {word: n for word, n in zip(OUTCOMES, arm.counts, strict=True) if n},
         "improved": arm.improved,
         "share_of_wins": short(arm.improved / steps) if steps else None,
-        "best_value": best,
-        "curve": _curve(arm.finish, arm.values),
+        "best_value": arm.best,
+        "curve": _curve(arm),
     }
 
 
-def _curve(finish: Sequence[int], values: Sequence[float]) -> Json:
+def _curve(arm: Arm) -> Json:
     """The mean of the last trials of the arm, as it went."""
-    means: list[float] = []
-    total = 0.0
-    for place, value in enumerate(values):
-        total += value
-        if place >= WINDOW:
-            total -= values[place - WINDOW]
-        means.append(total / min(place + 1, WINDOW))
-    kept = kept_positions(means, CURVE_POINTS)
+    kept = kept_positions(arm.mean, CURVE_POINTS)
     return {
-        "finish": [finish[i] for i in kept],
-        "mean": [short(means[i]) if math.isfinite(means[i]) else None for i in kept],
+        "finish": [arm.finish[i] for i in kept],
+        "mean": [short(arm.mean[i]) if math.isfinite(arm.mean[i]) else None for i in kept],
         "window": WINDOW,
-        "sampled": len(kept) < len(means),
+        "sampled": len(kept) < arm.valued,
     }

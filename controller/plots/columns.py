@@ -1,11 +1,10 @@
 """The trials that plots of parameters are drawn from: all of few, a fair choice of many."""
 
-import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ledger.plot_reads import FinishedColumns
 from ledger.records import Json, ParamValue
 
 BEST_SHARE: Final = 4
@@ -17,27 +16,21 @@ def short(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def scored_places(columns: FinishedColumns) -> list[int]:
-    """Places of trials with a finite value."""
-    return [i for i, value in enumerate(columns.value) if math.isfinite(value)]
-
-
-def chosen_places(
-    columns: FinishedColumns, limit: int, *, maximize: bool
-) -> tuple[list[int], int]:
-    """At most `limit` places of trials with a value, in order, and how many have one: the best
-    quarter of the choice is the best there is, the rest every n-th of the others."""
-    places = scored_places(columns)
-    if len(places) <= limit:
-        return places, len(places)
-    values = columns.value
-    best_count = limit // BEST_SHARE
-    ranked = sorted(places, key=lambda i: values[i], reverse=maximize)
-    kept = set(ranked[:best_count])
-    others = [place for place in places if place not in kept]
-    wanted = limit - best_count
-    kept.update(others[n * len(others) // wanted] for n in range(wanted))
-    return sorted(kept), len(places)
+def chosen_places(valued: Sequence[int], top: Sequence[int], limit: int) -> list[int]:
+    """At most `limit` of the places of trials with a value, in order: a quarter of the choice is
+    the best there is, of which `top` has as many, the rest every n-th of the others."""
+    if len(valued) <= limit:
+        return list(valued)
+    best = top[: limit // BEST_SHARE]
+    left_out = sorted(bisect_left(valued, place) for place in best)
+    wanted, others = limit - len(best), len(valued) - len(best)
+    kept, passed = set(best), 0
+    for n in range(wanted):
+        position = n * others // wanted
+        while passed < len(left_out) and left_out[passed] <= position + passed:
+            passed += 1
+        kept.add(valued[position + passed])
+    return sorted(kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

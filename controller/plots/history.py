@@ -15,7 +15,7 @@ from ledger.sampling import kept_positions
 
 BLOCK: Final = 64
 """Trials with a value of which a long history remembers the least and the greatest."""
-TOP: Final = 20
+TOP: Final = 500
 """Best trials that are remembered."""
 _KEPT: Final = OUTCOMES.index("kept")
 
@@ -26,10 +26,10 @@ class Summary:
 
     maximize: bool
     seen: int = 0
-    valued: "array[int]" = field(default_factory=lambda: array("l"))
+    valued: "array[int]" = field(default_factory=lambda: array("i"))
     """Places of trials with a finite value."""
-    other: "array[int]" = field(default_factory=lambda: array("l"))
-    extremes: "array[int]" = field(default_factory=lambda: array("l"))
+    other: "array[int]" = field(default_factory=lambda: array("i"))
+    extremes: "array[int]" = field(default_factory=lambda: array("i"))
     """Of each whole block the places of its least and greatest value, in order."""
     best: list[int] = field(default_factory=list)
     """Places at which the best value so far got better."""
@@ -74,7 +74,7 @@ def history(columns: FinishedColumns, summary: Summary, *, points: int) -> dict[
     kept = _shown(columns, summary, points)
     other, spread = summary.other, max(1, points // 4)
     if len(other) > spread:
-        other = array("l", (other[n * len(other) // spread] for n in range(spread)))
+        other = array("i", (other[n * len(other) // spread] for n in range(spread)))
     best = summary.best
     return {
         "of": len(columns),
@@ -107,16 +107,3 @@ def _shown(columns: FinishedColumns, summary: Summary, points: int) -> list[int]
     places = summary.candidates(points)
     positions = kept_positions([columns.value[i] for i in places], points - len(always))
     return sorted(always | {places[position] for position in positions})
-
-
-def improvements(columns: FinishedColumns, places: Sequence[int], *, maximize: bool) -> list[int]:
-    """Places at which the best value so far got better."""
-    found: list[int] = []
-    best = -math.inf if maximize else math.inf
-    values = columns.value
-    for place in places:
-        value = values[place]
-        if (value > best) if maximize else (value < best):
-            best = value
-            found.append(place)
-    return found

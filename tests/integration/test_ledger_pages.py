@@ -126,11 +126,10 @@ def test_studies_and_what_they_amount_to(study: Driven) -> None:
 
 
 def test_columns_and_extras_of_trials(study: Driven) -> None:
-    columns, arms = plot_reads.FinishedColumns(), plot_reads.ArmColumn()
+    columns = plot_reads.FinishedColumns()
     ids = [study.trial(number) for number in range(5)]
     with study.ledger.read() as session:
-        plot_reads.extend_finished(session, "s1", columns)
-        plot_reads.extend_arms(session, "s1", columns, arms)
+        assert plot_reads.extend_finished(session, "s1", columns) == 4
         assert list(columns.number) == [0, 1, 2, 3]
         assert [plot_reads.OUTCOMES[code] for code in columns.outcome] == [
             "kept",
@@ -138,7 +137,7 @@ def test_columns_and_extras_of_trials(study: Driven) -> None:
             "discarded",
             "discarded",
         ]
-        assert (arms.names, list(arms.place)) == (["random"], [0] * 4)
+        assert list(plot_reads.proposers_of(session, "s1", columns, 1)) == ["random"] * 3
         assert plot_reads.params_of(session, "s1", [4])[4]["opt"] == "sgd"
         assert plot_reads.scores_of(session, "s1", [2]) == {2: {"loss": 0.9, "accuracy": 0.5}}
         attempts = plot_reads.latest_attempts(session, "s1", before=4, trials=1)

@@ -24,6 +24,7 @@ from controller.api.reading import (
     Reader,
     StudyName,
     TheService,
+    column_file_of,
     storable_text,
     study_named,
 )
@@ -56,7 +57,7 @@ def plot_data_of(request: Request) -> PlotData:
     """The app's own, made at its first use."""
     state = request.app.state
     if not hasattr(state, "plot_data"):
-        state.plot_data = PlotData()
+        state.plot_data = PlotData(column_file_of(request))
     found: PlotData = state.plot_data
     return found
 
