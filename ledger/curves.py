@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import TypeAlias
 
 from sqlalchemy import select
 
 from ledger.database import ReadSession
+from ledger.digests import canonical_json
 from ledger.records import IntermediateValue
 from ledger.rows import ATTEMPTS, BATCHES, TRIALS
 
@@ -24,6 +26,17 @@ def parse_values(payload: str) -> list[IntermediateValue]:
     ]
 
 
+def metric_values(payload: str, metric: str) -> list[tuple[int, float]]:
+    """(step, value) of one metric in a stored batch: what parse_values gives, without reading
+    the others. A batch is canonical JSON, so `,"name",` occurs in it exactly between the step and
+    the value of that metric: a quote inside a name would be written with a backslash."""
+    pieces = payload.split(f",{canonical_json(metric)},")
+    return [
+        (int(before[before.rindex("[") + 1 :]), float(after[: after.index("]")].strip('"')))
+        for before, after in pairwise(pieces)
+    ]
+
+
 def read_values(
     session: ReadSession, trial_id: str, *, metric: str | None = None
 ) -> Iterator[IntermediateValue]:
@@ -36,9 +49,11 @@ def read_values(
         .execution_options(yield_per=100)
     )
     for (payload,) in session.connection.execute(query):
-        for value in parse_values(payload):
-            if metric is None or value.metric == metric:
-                yield value
+        if metric is None:
+            yield from parse_values(payload)
+        else:
+            for step, value in metric_values(payload, metric):
+                yield IntermediateValue(step=step, metric=metric, value=value)
 
 
 def load_curves(
@@ -61,10 +76,9 @@ def load_curves(
     curves: dict[str, list[tuple[int, float]]] = {}
     for trial_id, payload in session.connection.execute(query):
         curve = curves.setdefault(trial_id, [])
-        for value in parse_values(payload):
-            if value.metric == metric:
-                curve.append((value.step, value.value))
-                if grow is not None:
-                    curve = grow(curve)
+        for value in metric_values(payload, metric):
+            curve.append(value)
+            if grow is not None:
+                curve = grow(curve)
         curves[trial_id] = curve
     return {trial_id: tuple(curve) for trial_id, curve in curves.items() if curve}
