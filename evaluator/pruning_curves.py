@@ -1,7 +1,6 @@
 """Curves of reported values as pruning keeps them: few points, and only finite ones."""
 
 import math
-import statistics as plain
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +38,8 @@ def is_number(value: float) -> bool:
 
 
 def is_usable(step: int, value: float) -> bool:
-    return 0 <= step <= _STEP_CAP and is_number(value)
+    # A number that is none compares with nothing, so the bounds say what is_number says.
+    return 0 <= step <= _STEP_CAP and -_VALUE_CAP <= value <= _VALUE_CAP
 
 
 def thin_curve(curve: Curve, points: int = CURVE_POINTS) -> list[tuple[int, float]]:
@@ -52,14 +52,18 @@ def thin_curve(curve: Curve, points: int = CURVE_POINTS) -> list[tuple[int, floa
         return list(curve)
     first, last = (min(max(step, 0), _STEP_CAP) for step in (curve[0][0], curve[-1][0]))
     width = max(last - first, 1) / (points - 1)
-    buckets: dict[int, list[tuple[int, float]]] = {}
+    buckets: dict[int, tuple[list[int], list[float]]] = {}
     for step, value in curve[:-1]:
         if is_usable(step, value):
             place = min(max(int((step - first) / width), 0), points - 2)
-            buckets.setdefault(place, []).append((step, value))
+            if place not in buckets:
+                buckets[place] = [], []
+            steps, values = buckets[place]
+            steps.append(step)
+            values.append(value)
     thinned = [
-        (round(plain.fmean(s for s, _ in bucket)), plain.fmean(v for _, v in bucket))
-        for _, bucket in sorted(buckets.items())
+        (round(math.fsum(steps) / len(steps)), math.fsum(values) / len(values))
+        for _, (steps, values) in sorted(buckets.items())
     ]
     return [*thinned, curve[-1]]
 
