@@ -1,17 +1,16 @@
 """What a worker needs to know of a study to go on with it, loaded once after a start."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from sqlalchemy import Select, func, select
 
 from ledger.conversion_reads import Converting, load_converting
 from ledger.curves import Curve, Grow, load_curves
 from ledger.database import ReadSession
-from ledger.digests import sha256_hex
 from ledger.errors import NotFound
+from ledger.live_history import load_history
 from ledger.records import (
     Artifact,
     Attempt,
@@ -26,13 +25,11 @@ from ledger.records import (
     Study,
     Trial,
     TrialKind,
-    Verdict,
 )
 from ledger.rows import (
     ATTEMPTS,
     BATCHES,
     CANDIDATES,
-    EVALUATIONS,
     FAMILIES,
     STATES,
     STUDIES,
@@ -43,20 +40,17 @@ from ledger.rows import (
     study_from,
     trial_from,
 )
-from ledger.search import DETAIL_CHARS, TIME_DIGITS, FinishedTrial
+from ledger.search import FinishedTrial
 from ledger.states import (
     ATTEMPT_TERMINAL,
     TRIAL_TERMINAL,
     CandidateState,
-    Reason,
-    TrialState,
 )
 from ledger.trial_parts import (
     chunks,
     load_artifacts,
     load_budgets,
     load_evaluations,
-    load_times,
     pending_commands,
 )
 
@@ -133,7 +127,7 @@ def load_live(
     live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
     attempts = _attempts(session, study_id, live_ids)
     live_attempts = [a for a in attempts if a.state not in ATTEMPT_TERMINAL]
-    history = _history(session, study_id, with_scores=with_scores, with_times=with_times)
+    history = load_history(session, study_id, with_scores=with_scores, with_times=with_times)
     finished, proposed, search_count = history
     next_number, next_finish = _next_numbers(session, study_id)
     batches = _batches(session, [a.id for a in live_attempts])
@@ -203,70 +197,6 @@ def _counts(attempts: Sequence[Attempt]) -> dict[AttemptKey, int]:
         key = (attempt.trial_id, attempt.kind, attempt.split)
         counts[key] = counts.get(key, 0) + 1
     return counts
-
-
-def _search_trials(study_id: str, *, with_scores: bool) -> Select[Any]:
-    """Every search trial with its candidate's part, the finished ones in order."""
-    columns = (
-        TRIALS.c.number,
-        TRIALS.c.state,
-        TRIALS.c.value,
-        TRIALS.c.reason,
-        TRIALS.c.candidate_id,
-        CANDIDATES.c.params,
-        TRIALS.c.verdict,
-        TRIALS.c.finish_seq,
-        TRIALS.c.detail,
-        CANDIDATES.c.proposer,
-        CANDIDATES.c.parent_id,
-        CANDIDATES.c.rationale,
-        CANDIDATES.c.source_digest,
-    )
-    scored = (EVALUATIONS.c.trial_id == TRIALS.c.id) & (EVALUATIONS.c.split == Split.SEARCH)
-    query = select(*columns, *((EVALUATIONS.c.scores,) if with_scores else ()))
-    query = query.join(CANDIDATES, CANDIDATES.c.id == TRIALS.c.candidate_id)
-    if with_scores:
-        query = query.outerjoin(EVALUATIONS, scored)
-    return (
-        query.where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
-        .order_by(TRIALS.c.finish_seq)
-        .execution_options(yield_per=1000)
-    )
-
-
-def _history(
-    session: ReadSession, study_id: str, *, with_scores: bool, with_times: bool
-) -> tuple[list[FinishedTrial], frozenset[str], int]:
-    """Finished search trials in order, parameter digests of all search trials, their number."""
-    finished: list[FinishedTrial] = []
-    proposed: set[str] = set()
-    count = 0
-    times = load_times(session, study_id) if with_times else {}
-    for row in session.connection.execute(_search_trials(study_id, with_scores=with_scores)):
-        count += 1
-        # Parameters are stored as their canonical JSON, so this is digests.params_digest.
-        proposed.add(sha256_hex(row.params.encode()))
-        if row.finish_seq is None:
-            continue
-        finished.append(
-            FinishedTrial(
-                number=row.number,
-                params=json.loads(row.params),
-                state=TrialState(row.state),
-                value=row.value,
-                reason=Reason(row.reason),
-                candidate_id=row.candidate_id,
-                kept=row.verdict == Verdict.KEEP,
-                scores=json.loads(row.scores) if with_scores and row.scores else {},
-                detail=row.detail[:DETAIL_CHARS],
-                proposer=row.proposer,
-                parent_id=row.parent_id,
-                rationale=row.rationale[:DETAIL_CHARS],
-                source_digest=row.source_digest,
-                wall_s=round(times.get(row.number, 0.0), TIME_DIGITS),
-            )
-        )
-    return finished, frozenset(proposed), count
 
 
 def _next_numbers(session: ReadSession, study_id: str) -> tuple[int, int]:
