@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlalchemy import bindparam, select
 
-from ledger.curves import parse_values
+from ledger.curves import metric_values
 from ledger.database import ReadSession
-from ledger.records import Attempt, IntermediateValue, ParamValue, Split, TrialKind, Verdict
+from ledger.records import Attempt, ParamValue, Split, TrialKind, Verdict
 from ledger.rows import ATTEMPTS, BATCHES, CANDIDATES, EVALUATIONS, TRIALS, attempt_from
 from ledger.statements import Statement
 from ledger.states import TrialState
@@ -205,9 +205,10 @@ def latest_numbers(session: ReadSession, study_id: str, *, limit: int) -> list[i
 
 
 def values_of(
-    session: ReadSession, trial_ids: Sequence[str]
-) -> Iterator[tuple[str, IntermediateValue]]:
-    """(trial id, value) of some trials, each one's in the order of reporting."""
+    session: ReadSession, trial_ids: Sequence[str], metric: str
+) -> Iterator[tuple[str, int, float]]:
+    """(trial id, step, value) of one metric of some trials, each one's in the order of
+    reporting."""
     query = (
         select(BATCHES.c.trial_id, BATCHES.c.payload)
         .join(ATTEMPTS, ATTEMPTS.c.id == BATCHES.c.attempt_id)
@@ -215,8 +216,8 @@ def values_of(
         .order_by(ATTEMPTS.c.created_at, ATTEMPTS.c.attempt_index, BATCHES.c.sequence)
     )
     for trial_id, payload in session.connection.execute(query):
-        for value in parse_values(payload):
-            yield trial_id, value
+        for step, value in metric_values(payload, metric):
+            yield trial_id, step, value
 
 
 def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.plots.columns import short
 from ledger.plot_reads import Reported
-from ledger.records import IntermediateValue, Json
+from ledger.records import Json
 from ledger.sampling import kept_positions
 
 MOST_VALUES: Final = 60_000
@@ -29,15 +29,15 @@ def affordable(trials: Sequence[Reported]) -> list[Reported]:
 
 def intermediate(
     trials: Sequence[Reported],
-    values: Iterable[tuple[str, IntermediateValue]],
+    values: Iterable[tuple[str, int, float]],
     metric: str,
     of: int,
 ) -> dict[str, Json]:
-    """A curve for each trial that reported the metric; non-finite values are gaps."""
+    """A curve for each trial that reported the metric, of (trial id, step, value); non-finite
+    values are gaps."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    for trial_id, value in values:
-        if value.metric == metric:
-            curves.setdefault(trial_id, []).append((value.step, value.value))
+    for trial_id, step, value in values:
+        curves.setdefault(trial_id, []).append((step, value))
     shown = [trial for trial in trials if trial.trial_id in curves]
     points = max(10, MOST_POINTS // max(1, len(shown)))
     return {

@@ -144,7 +144,9 @@ def test_columns_and_extras_of_trials(study: Driven) -> None:
         assert [number for number, _ in attempts] == [3, 3]
         reported = plot_reads.reporting_trials(session, "s1", numbers=[4, 0])
         assert [(trial.number, trial.values) for trial in reported] == [(4, 2), (0, 2)]
-        assert len(list(plot_reads.values_of(session, ids[:2]))) == 4
+        found = list(plot_reads.values_of(session, ids[:1], "loss"))
+        assert found == [(ids[0], 1, 1.5), (ids[0], 2, 0.5)]
+        assert list(plot_reads.values_of(session, ids, "a/b")) == [(ids[4], 1, 2.0)]
         assert search_scores(session, ids)["s1-t0"]["loss"] == 0.5
         assert last_metrics(session, ids)["s1-t4"]["a/b"] == 2.0
         assert attempt_counts(session, ids)["s1-t0"] == 2

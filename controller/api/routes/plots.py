@@ -239,7 +239,7 @@ def plot_intermediate(
         trials = plot_reads.reporting_trials(session, found.id, numbers=numbers)
         shown = curves.affordable(trials)
         ended = plot_data_of(request).length(session, found)
-        values = plot_reads.values_of(session, [trial.trial_id for trial in shown])
+        values = plot_reads.values_of(session, [trial.trial_id for trial in shown], name)
         drawn = curves.intermediate(shown, values, name, ended)
     return {**_head(found), **drawn, "metrics": metrics}
 
