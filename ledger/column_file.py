@@ -225,18 +225,19 @@ class ColumnFile:
                 raise ColumnsLost("a column was let go of")
         return found
 
-    def trim(self, most: int, but: Kept) -> None:
-        """Let go of the columns that were asked for longest ago, beyond so many places."""
+    def trim(self, columns: int, places: int, but: Kept) -> None:
+        """Let go of the columns that were asked for longest ago, beyond so many and so many
+        places in all."""
         with self.open() as file:
             rows = file.execute(
-                "SELECT id, places FROM kept WHERE places > 0 ORDER BY asked_at DESC, id DESC"
+                "SELECT id, places FROM kept WHERE data IS NULL ORDER BY id = ? DESC,"
+                " asked_at DESC, id DESC",
+                (but.id,),
             ).fetchall()
-            left = most - sum(places for found, places in rows if found == but.id)
-            for found, places in rows:
-                if found == but.id:
-                    continue
-                left -= places
-                if left < 0:
+            total = 0
+            for count, (found, size) in enumerate(rows, start=1):
+                total += size
+                if found != but.id and (count > columns or total > places):
                     forget(file, found)
 
     def _check_room(self) -> None:

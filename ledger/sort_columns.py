@@ -38,8 +38,11 @@ KEPT: Final = frozenset(
 """What no index of the database is ordered by."""
 STRETCH: Final = 100_000
 """Trials that are read and kept at once, at most."""
+COLUMNS_KEPT: Final = 500
 PLACES_KEPT: Final = 25_000_000
 """Of all columns together, at some 20 bytes each."""
+_TURNS: Final = 64
+"""Columns that are read at the same time, at most; one is read by one request."""
 _TAKEN: Final = 500
 """Places that are fetched at once."""
 _NAMED: Final = 5000
@@ -113,15 +116,13 @@ class SortColumns:
 
     def __init__(self, file: ColumnFile) -> None:
         self._file = file
-        self._turns: dict[tuple[str, str], threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._turns = [threading.Lock() for _ in range(_TURNS)]
 
     def sorted(self, session: ReadSession, study: Study, by: Field) -> Sorted | None:
         """The study's trials by one of KEPT's fields, brought up to date from the ledger; None
         where the file is of no use just now."""
         textual = is_textual(study, by)
-        with self._lock:
-            turn = self._turns.setdefault((study.id, str(by)), threading.Lock())
+        turn = self._turns[hash((study.id, str(by))) % _TURNS]
         try:
             with turn:
                 kept = self._extended(session, study, by, textual=textual)
@@ -146,7 +147,7 @@ class SortColumns:
             added = self._file.extend(study, str(by), kept, until, places)
             kept = added or self._file.find(session, study, str(by))
             if added is not None:
-                self._file.trim(PLACES_KEPT, added)
+                self._file.trim(COLUMNS_KEPT, PLACES_KEPT, added)
         return kept
 
 

@@ -73,6 +73,19 @@ def test_columns_are_let_go_of_beyond_what_may_be_kept(
             assert opened.execute("SELECT count(*) FROM places").fetchone()[0] <= 70
 
 
+def test_names_that_nothing_has_fill_no_file(
+    ledger: Ledger, file: ColumnFile, columns: SortColumns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(ledger, Shape(trials=30))
+    monkeypatch.setattr(sort_columns, "COLUMNS_KEPT", 3)
+    for n in range(9):
+        assert same_pages(ledger, columns, f"metrics.none-{n}")
+    assert same_pages(ledger, columns, "params.p0")
+    with file.open() as opened:
+        found = opened.execute("SELECT name FROM kept ORDER BY id").fetchall()
+    assert [name for (name,) in found] == ["metrics.none-7", "metrics.none-8", "params.p0"]
+
+
 def test_a_column_that_is_let_go_of_under_a_page_leaves_the_page_whole(
     ledger: Ledger, file: ColumnFile, columns: SortColumns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
