@@ -84,6 +84,8 @@ def work_with(home: Path, trials: int) -> dict[str, Any]:
         for clients in CLIENTS:
             told = ask_and_tell(server, clients=clients, trials=trials)
             found["asking"].append(told)
+            for text in told["errors"]:
+                print(f"  error: {text}", flush=True)
             print(
                 f"ask and tell, {clients} clients: {told['per_s']:.0f}/s "
                 f"(goal {GOAL_PER_S:.0f}), {len(told['errors'])} errors, {told['told']} told, "

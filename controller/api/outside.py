@@ -73,12 +73,15 @@ class Outside:
         """The end of a trial; False when it was told before. Raises StaleFence when it ended
         otherwise, and InvalidInput when its artifact is none that was sent."""
         try:
-            name, offer = self._held(trial_id, token, ended_too=True)
+            return self._tell(trial_id, token, told, uploads)
         except StaleFence:
             released = self._records.told_with(_digest(token))
             if released is not None and released.startswith(f"arl-{trial_id}."):
                 return False
             raise
+
+    def _tell(self, trial_id: str, token: str, told: Told, uploads: Uploads) -> bool:
+        name, offer = self._held(trial_id, token, ended_too=True)
         with self._records.alone(name):
             if self._records.read_end(name) is None:
                 if told.artifact is not None:

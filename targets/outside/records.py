@@ -8,33 +8,38 @@ Below the root:
     news/<name>             touched whenever something happened to the attempt
     logs/<name>.log         of released attempts
     told/<digest>           name of the released attempt whose end was told with that token
+    gone/                   released attempts on their way out
 
 Every fact that only one may state (claim, end) is a hard link made once: the first one counts.
 """
 
 import fcntl
-import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from ledger.errors import InvalidInput
+from ledger.errors import InvalidInput, StaleFence
 from ledger.files import write_all
 from targets import layout
 from targets.disk_errors import disk_errors
+from targets.outside.record_files import (
+    Document,
+    read_document,
+    replace_file,
+    write_document,
+    write_once,
+)
 from targets.outside.stamps import elapsed_s, stamp
 from targets.protocol import Exit, ExitCause
 
 LEASE_S: Final = 120.0
 """An outside worker that is silent for so long is taken for dead."""
-_PARTS: Final = ("offers", "attempts", "clients", "news", "logs", "told")
+_PARTS: Final = ("offers", "attempts", "clients", "news", "logs", "told", "gone")
 _LOG_FILE: Final = "log"
-
-Document = dict[str, Any]
 
 
 class Records:
@@ -60,7 +65,7 @@ class Records:
         with disk_errors(f"offering {name}"):
             directory.mkdir(mode=0o700, exist_ok=True)
             (directory / layout.OUTPUT).mkdir(exist_ok=True)
-            if self._write_once(directory / "offer.json", document):
+            if write_once(directory / "offer.json", document):
                 (self.root / "offers" / name).touch()
 
     def offered(self, prefix: str) -> list[str]:
@@ -75,41 +80,54 @@ class Records:
         return [name for _, name in sorted(found)]
 
     def read_offer(self, name: str) -> Document | None:
-        return self._read(self.attempt(name) / "offer.json")
+        return read_document(self.attempt(name) / "offer.json")
 
     # --- what its worker does --------------------------------------------------------------------
 
     def claim(self, name: str, client: str, token_digest: str) -> bool:
         """Whether the attempt is this client's now. Its own one it may claim again: the token it
-        had before opens nothing any more."""
+        had before opens nothing any more. One that was told of and released since it was seen
+        among the offers, by a client that was faster, is nobody's."""
+        try:
+            is_mine = self._claim(name, client, token_digest)
+        except FileNotFoundError:
+            return False
+        if is_mine:
+            self.ring(name)
+        return is_mine
+
+    def _claim(self, name: str, client: str, token_digest: str) -> bool:
         directory = self.attempt(name)
         claim = {"client": client, "token": token_digest, "at": stamp()}
-        with disk_errors(f"claiming {name}"):
-            first = self._write_once(directory / "claim.json", claim)
+        with disk_errors(f"claiming {name}", missing_ok=True):
+            first = write_once(directory / "claim.json", claim)
             if not first:
-                held = self._read(directory / "claim.json") or {}
+                held = read_document(directory / "claim.json") or {}
                 if held.get("client") != client:
                     return False
-                self._write(directory / "claim.json", {**held, "token": token_digest})
-            self._write(directory / "beat.json", stamp())
+                write_document(directory / "claim.json", {**held, "token": token_digest})
+            write_document(directory / "beat.json", stamp())
             (self.root / "offers" / name).unlink(missing_ok=True)
-        self.ring(name)
         return True
 
     def read_claim(self, name: str) -> Document | None:
-        return self._read(self.attempt(name) / "claim.json")
+        return read_document(self.attempt(name) / "claim.json")
 
     def beat(self, name: str) -> None:
         """Its worker lives."""
         with disk_errors(f"hearing of {name}"):
-            self._write(self.attempt(name) / "beat.json", stamp())
+            write_document(self.attempt(name) / "beat.json", stamp())
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """What a worker sends of one attempt is taken one after the other."""
+        """What a worker sends of one attempt is taken one after the other. Raises StaleFence:
+        it was released meanwhile."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        with disk_errors(f"hearing of {name}"):
-            descriptor = os.open(self.attempt(name) / "lock", flags, 0o600)
+        try:
+            with disk_errors(f"hearing of {name}", missing_ok=True):
+                descriptor = os.open(self.attempt(name) / "lock", flags, 0o600)
+        except FileNotFoundError:
+            raise StaleFence(f"attempt {name} is over: ask for another") from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -118,13 +136,13 @@ class Records:
 
     def is_repeated(self, name: str, number: int) -> bool:
         """Whether a report with this number, or a later one, was taken before."""
-        last = self._read(self.attempt(name) / "taken.json")
+        last = read_document(self.attempt(name) / "taken.json")
         return last is not None and number <= int(last["number"])
 
     def take(self, name: str, number: int) -> None:
         """Remember that the report with this number was taken."""
         with disk_errors(f"reports of {name}"):
-            self._write(self.attempt(name) / "taken.json", {"number": number})
+            write_document(self.attempt(name) / "taken.json", {"number": number})
 
     def append(self, name: str, file: str, data: bytes, limit: int) -> None:
         """Add to its reports or its log, which end at `limit` bytes."""
@@ -148,7 +166,7 @@ class Records:
             "wall_s": 0.0 if claim is None else elapsed_s(claim["at"]),
         }
         with disk_errors(f"the end of {name}"):
-            first = self._write_once(self.attempt(name) / "end.json", document)
+            first = write_once(self.attempt(name) / "end.json", document)
             (self.root / "offers" / name).unlink(missing_ok=True)
         self.ring(name)
         return first
@@ -157,7 +175,7 @@ class Records:
         """How it ended; of one that was never offered here, LOST. Ends one that is over its time
         or whose worker fell silent. None while it goes on."""
         directory = self.attempt(name)
-        found = self._read(directory / "end.json")
+        found = read_document(directory / "end.json")
         if found is None:
             offer = self.read_offer(name)
             if offer is None:
@@ -166,7 +184,7 @@ class Records:
             if over is None:
                 return None
             self.end(name, over)
-            found = self._read(directory / "end.json") or {}
+            found = read_document(directory / "end.json") or {}
         return Exit(
             cause=ExitCause(found["cause"]),
             code=found["code"],
@@ -176,8 +194,8 @@ class Records:
 
     def _overdue(self, name: str, offer: Document) -> Exit | None:
         directory = self.attempt(name)
-        claim, beat = self.read_claim(name), self._read(directory / "beat.json")
-        stop = self._read(directory / layout.STOP)
+        claim, beat = self.read_claim(name), read_document(directory / "beat.json")
+        stop = read_document(directory / layout.STOP)
         if stop is not None and (claim is None or elapsed_s(stop) > offer["grace_s"]):
             return Exit(cause=ExitCause.KILLED, code=None, detail="it was asked to stop")
         if claim is None:
@@ -195,7 +213,7 @@ class Records:
     def request_stop(self, name: str) -> None:
         with disk_errors(f"stopping {name}"):
             if self.attempt(name).is_dir():
-                self._write_once(self.attempt(name) / layout.STOP, stamp())
+                write_once(self.attempt(name) / layout.STOP, stamp())
         self.ring(name)
 
     def is_stopping(self, name: str) -> bool:
@@ -212,7 +230,7 @@ class Records:
 
     def remember(self, client: str, name: str) -> None:
         with disk_errors("remembering a client"):
-            self._replace(self.root / "clients" / client, name.encode())
+            replace_file(self.root / "clients" / client, name.encode())
 
     # --- news ------------------------------------------------------------------------------------
 
@@ -231,14 +249,25 @@ class Records:
             log.replace(self.root / "logs" / f"{name}.log")
         claim = self.read_claim(name)
         if claim is not None and self.is_told(name):
-            self._replace(self.root / "told" / claim["token"], name.encode())
-        shutil.rmtree(directory, ignore_errors=True)
+            replace_file(self.root / "told" / claim["token"], name.encode())
+        self._remove(directory)
         (self.root / "news" / name).unlink(missing_ok=True)
         (self.root / "offers" / name).unlink(missing_ok=True)
 
+    def _remove(self, directory: Path) -> None:
+        """Out of everyone's sight at once, then file by file: a half-deleted attempt would look
+        like one that nobody has claimed and that has not ended."""
+        gone = self.root / "gone" / f"{directory.name}.{secrets.token_hex(6)}"
+        try:
+            directory.rename(gone)
+        except FileNotFoundError:
+            pass
+        for left in (self.root / "gone").iterdir():  # of releases that were cut short, too
+            shutil.rmtree(left, ignore_errors=True)
+
     def is_told(self, name: str) -> bool:
         """Whether its worker stated its end, and nobody before it."""
-        ended = self._read(self.attempt(name) / "end.json")
+        ended = read_document(self.attempt(name) / "end.json")
         return ended is not None and bool(ended["told"])
 
     def told_with(self, token_digest: str) -> str | None:
@@ -255,38 +284,3 @@ class Records:
 
     def names(self) -> Iterable[str]:
         return sorted(os.listdir(self.root / "attempts"))
-
-    # --- files -----------------------------------------------------------------------------------
-
-    def _read(self, path: Path) -> Document | None:
-        try:
-            found: Document = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        return found
-
-    def _write(self, path: Path, document: Mapping[str, Any]) -> None:
-        self._replace(path, json.dumps(document).encode())
-
-    def _replace(self, path: Path, data: bytes) -> None:
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        try:
-            draft.write_bytes(data)
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
-
-    def _write_once(self, path: Path, document: Mapping[str, Any]) -> bool:
-        """Whether this call was the one that wrote it; never half written."""
-        if path.exists():
-            return False
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        try:
-            draft.write_bytes(json.dumps(document).encode())
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink(missing_ok=True)
-        return True

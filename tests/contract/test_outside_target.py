@@ -1,5 +1,6 @@
 """What the target promises whose attempts outside workers fetch."""
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.errors import Conflict, InvalidInput
+from ledger.errors import Conflict, InvalidInput, StaleFence
 from ledger.records import AttemptKind
 from targets.outside.records import Records
 from targets.outside.target import OutsideTarget
@@ -191,3 +192,38 @@ def test_what_it_does_not_do_is_refused(target: OutsideTarget) -> None:
         target.pin(replace(spec().program, image="x"))
     with pytest.raises(InvalidInput, match="handle"):
         target.observe("../x", cursor="")
+
+
+def test_what_was_released_since_it_was_seen_is_nobodys(
+    target: OutsideTarget, worker: Records
+) -> None:
+    """A slow client saw an offer that a fast one fetched, told of, and had released."""
+    name = target.launch(spec())
+    assert worker.offered("arl-") == [name]
+    assert worker.claim(name, "fast", "a")
+    assert worker.end(name, DONE, told=True)
+    target.release(name)
+    assert worker.claim(name, "slow", "b") is False
+    assert list(worker.names()) == []
+    with pytest.raises(StaleFence, match="ask for another"), worker.alone(name):
+        pass
+
+
+def test_an_attempt_on_its_way_out_is_not_seen_half(
+    target: OutsideTarget, worker: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its end and its claim it would look like one that is to be had."""
+    name = target.launch(spec())
+    assert worker.claim(name, "fast", "a")
+    assert worker.end(name, DONE, told=True)
+    seen: list[object] = []
+
+    def look(*_: object, **__: object) -> None:
+        seen.append((list(worker.names()), worker.read_offer(name), worker.claim(name, "x", "b")))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", look)
+        target.release(name)
+    assert seen == [([], None, False)]
+    target.release(name)
+    assert list((worker.root / "gone").iterdir()) == [], "what was cut short goes with the next"
