@@ -12,11 +12,14 @@ from sqlalchemy.exc import ArgumentError
 
 from ledger.errors import InvalidInput, LedgerUnavailable
 from ledger.failures import translated_errors
+from ledger.idle_connections import ping_the_idle
 from ledger.schema import check_revision, create_schema
 from ledger.statements import Row, Statement
 
 BUSY_TIMEOUT_S: Final = 30.0
 _WRITES: Final = "arl_writes"
+# A process that is stopped in the middle of a transaction would hold its locks for ever.
+_LET_GO: Final = "SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
 # WAL with FULL syncs the log at every commit: a commit that returned survives a power cut.
 # No mmap: its pages count as the worker's memory, and an I/O error would be a SIGBUS.
@@ -181,11 +184,18 @@ def connect(url: URL, *, create: bool) -> tuple[Engine, str]:
     if url.get_backend_name() == "sqlite":
         return _connect_sqlite(Path(url.database or ""), create=create)
     try:
-        engine = create_engine(url, pool_size=4, max_overflow=28, pool_pre_ping=True)
+        engine = create_engine(url, pool_size=4, max_overflow=28)
     except ModuleNotFoundError as error:
         raise LedgerUnavailable(
             "PostgreSQL ledgers need the driver: pip install 'arl[postgres]'"
         ) from error
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.get_execution_options().get(_WRITES, False):
+            connection.exec_driver_sql(_LET_GO)
+
+    ping_the_idle(engine)
     return engine, url.render_as_string(hide_password=True)
 
 
