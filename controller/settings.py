@@ -81,7 +81,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         host=env.get("ARL_HOST") or platform.node() or "localhost",
         cpus=_number(env, "ARL_CPUS", float(len(os.sched_getaffinity(0)))),
         memory_bytes=int(_number(env, "ARL_MEMORY_BYTES", float(_physical_memory()))),
-        gpu_ids=_gpus_here() if gpus is None else tuple(g for g in gpus.split(",") if g),
+        gpu_ids=_gpus_here() if gpus is None else _gpu_ids(gpus),
         lease_s=_number(env, "ARL_LEASE_S", 30.0),
         disk_watermark_bytes=int(_number(env, "ARL_DISK_WATERMARK_BYTES", 64.0 * 1024 * 1024)),
         auto_target=env.get("ARL_TARGET") or None,
@@ -138,6 +138,14 @@ def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     if not value:
         raise InvalidInput(f"secret {name!r}: ARL's environment has no such variable")
     return value
+
+
+def _gpu_ids(text: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"ARL_GPUS: {text!r}: {twice} stands there twice; name each GPU once")
+    return found
 
 
 def _address(env: Mapping[str, str], name: str) -> str | None:

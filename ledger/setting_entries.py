@@ -11,7 +11,9 @@ class Setting(StrEnum):
     """A section of the study file, other than its budgets, that may change after the start."""
 
     PARALLEL = "parallel"
+    PRIORITY = "priority"
     STOP = "stop"
+    WEIGHT = "weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from ledger import pool_tables  # noqa: F401  # its tables, too
 from ledger.conversion_tables import ConversionRow, MeasurementRow
 from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index

@@ -20,6 +20,15 @@ from ledger.outbox import (
     resend_notification,
     settle_notification,
 )
+from ledger.pool_writes import (
+    change_holds,
+    drop_abandoned,
+    forget_want,
+    forget_worker,
+    renew_leases,
+    say_wants,
+    see_worker,
+)
 from ledger.project_service import project_service
 from ledger.projection import Projection
 from ledger.projections import project
@@ -50,20 +59,27 @@ from ledger.tables import Base
 __all__ = [
     "StoredAnswer",
     "append_service",
+    "change_holds",
     "claim_idempotency_key",
     "claim_notification",
     "find_idempotency_key",
     "claim_study",
     "create_study",
+    "drop_abandoned",
     "finish_idempotency_key",
     "forget_idempotency_keys",
+    "forget_want",
+    "forget_worker",
     "insert_command",
     "queue_notifications",
     "record",
     "release_lease",
     "release_notification",
     "renew_lease",
+    "renew_leases",
     "resend_notification",
+    "say_wants",
+    "see_worker",
     "settle_notification",
 ]
 

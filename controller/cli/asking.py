@@ -62,6 +62,8 @@ def extend(
     llm_tokens: Annotated[str | None, typer.Option(help="like +1M")] = None,
     llm_cost: Annotated[str | None, typer.Option(help="in dollars, like +5")] = None,
     parallel: Annotated[int | None, typer.Option(help="trials at once from now on")] = None,
+    weight: Annotated[float | None, typer.Option(help="share of a machine, beside others")] = None,
+    priority: Annotated[int | None, typer.Option(help="goes first where it is higher")] = None,
     stops: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,8 +74,8 @@ def extend(
     as_json: AsJson = False,
 ) -> int:
     """Change a study's budgets (`+N` adds to a limit, `N` replaces it), how many trials run at
-    once, or when it stops looking. What runs goes on. A completed study searches on; run it with
-    `arl resume` where no worker waits."""
+    once, its share of the machine, or when it stops looking. What runs goes on. A completed study
+    searches on; run it with `arl resume` where no worker waits."""
     given: dict[Resource, tuple[str, str | None, Callable[[str], float]]] = {
         Resource.TRIALS: ("--trials", trials, _count),
         Resource.WALL_S: ("--wall-time", wall_time, _seconds),
@@ -86,8 +88,8 @@ def extend(
         for resource, (option, text, read) in given.items()
         if text is not None
     }
-    if parallel is not None:
-        changes["parallel"] = parallel
+    numbers = {"parallel": parallel, "weight": weight, "priority": priority}
+    changes.update({name: number for name, number in numbers.items() if number is not None})
     if stops:
         changes["stop"] = parse_fields("stop", stops)
     if not changes:

@@ -24,9 +24,9 @@ from controller.client.uploading import Progress, Uploader
 from controller.spec.loading import load_study, parse_study, resolved
 from controller.spec.paths import named_paths
 from controller.spec.study import StudySpec
+from ledger.setting_entries import Setting
 
 T = TypeVar("T", bound=BaseModel)
-
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 LONGEST_WAIT_S = 30.0
 RECONNECT_S = 0.5
@@ -131,11 +131,11 @@ class Client(ModelCalls):
     def extend(
         self, study: str, changes: Mapping[str, Any], *, wait_s: float = LONGEST_WAIT_S
     ) -> Command:
-        """Change budgets, `{"trials": {"by": 20}}` in the ledger's units; `parallel`, how many
-        trials run at once; and `stop`, `{"no_improvement": 30}`, None for a rule less."""
-        settings = {name: changes[name] for name in ("parallel", "stop") if name in changes}
-        budget = {name: value for name, value in changes.items() if name not in settings}
-        body = {**settings, "budget": budget} if budget else settings
+        """Budgets, `{"trials": {"by": 20}}` in the ledger's units; `parallel`, `weight`,
+        `priority`; and `stop`, `{"no_improvement": 30}`, None for a rule less."""
+        body = {str(n): value for n, value in changes.items() if n in set(Setting)}
+        if budget := {n: value for n, value in changes.items() if n not in body}:
+            body["budget"] = budget
         asked = {"wait": min(wait_s, LONGEST_WAIT_S)}
         answer = self.connection.patch(f"/studies/{study}", body, params=asked)
         return Command.model_validate(answer.json())

@@ -8,7 +8,7 @@ from ledger.database import ReadSession
 from ledger.entries import BudgetChanged, CommandApplied, StudySubmitted
 from ledger.entry_pages import page_of_entries
 from ledger.records import EntryRecord, Json, Study
-from ledger.setting_entries import SettingChanged
+from ledger.setting_entries import Setting, SettingChanged
 
 _KINDS: Final = tuple(
     kind.kind for kind in (StudySubmitted, BudgetChanged, SettingChanged, CommandApplied)
@@ -22,7 +22,7 @@ def revisions_document(session: ReadSession, study: Study) -> list[Json]:
 
 
 def _revisions(study: Study, entries: Iterable[EntryRecord]) -> list[Json]:
-    now = dict(_fields(study.spec, ("parallel", "stop")))
+    now = dict(_fields(study.spec, Setting))
     changes: list[Json] = []
     revisions: list[Json] = []
     for entry in entries:

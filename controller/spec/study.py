@@ -260,6 +260,10 @@ class StudySpec(Strict):
     resources: ResourcesSpec = ResourcesSpec()
     parallel: int = Field(default=1, ge=1, le=10_000)
     """How many trials at once, where the machine has room."""
+    weight: float = Field(default=1.0, ge=0.01, le=1000)
+    """Of a machine that several studies want, one with 2 gets twice what one with 1 gets."""
+    priority: int = Field(default=0, ge=-100, le=100)
+    """Of several studies that wait for a machine, the highest goes first."""
     seed: int = Field(default=0, ge=0, le=2**53 - 1)
     """Of the search: the same seed proposes the same candidates."""
     duplicates: Literal["serve", "replicate"] = "serve"

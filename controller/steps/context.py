@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from controller.clock import Clock
 from controller.decisions.reserves import search_budgets
-from controller.decisions.slots import Grant, Request, ResourcePool, fits
 from controller.jobs import Jobs
 from controller.settings import Settings
-from controller.spec.study import ResourcesSpec
+from controller.steps.capacity import Capacity
 from controller.steps.folds import fold
 from controller.steps.view import LiveAttempt, LiveTrial, StudyView
 from evaluator.bundle import Bundle
@@ -26,38 +25,7 @@ from ledger.search import History, Price, Proposals
 from ledger.states import AttemptState, Reason, StudyState, TrialState
 from proposers.protocol import Proposer
 from proposers.search_space import SearchSpace
-from targets.gpu_use import GpuUse
 from targets.protocol import Target
-
-
-@dataclass(slots=True)
-class Capacity:
-    """This machine's resources and who holds them, shared by every study of one worker."""
-
-    pool: ResourcePool
-    gpu_use: GpuUse = field(default_factory=GpuUse)
-
-    def find_room(self, request: Request) -> Grant | None:
-        """What a new trial gets; None while there is too little. A GPU on which an ended trial
-        still has memory is not given."""
-        grant = fits(self.pool, request)
-        if grant is None or not request.gpus:
-            return grant
-        held = {gpu for grant in self.pool.grants.values() for gpu in grant.gpu_ids}
-        free = [gpu for gpu in self.pool.gpu_ids if gpu not in held]
-        return fits(self.pool, request, self.gpu_use.find_unclean(free))
-
-    def hold(self, trial: LiveTrial, resources: ResourcesSpec) -> None:
-        """Give a trial that is already under way its resources again, past the limits if need
-        be: its processes are there whatever the pool says."""
-        request = Request(
-            cpus=resources.cpus, memory_bytes=resources.memory_bytes or 0, gpus=resources.gpus
-        )
-        grant = fits(self.pool, request) or Grant(
-            cpus=request.cpus, memory_bytes=request.memory_bytes, gpu_ids=()
-        )
-        trial.gpu_ids = grant.gpu_ids
-        self.pool = self.pool.with_grant(trial.id, grant)
 
 
 class OutOfModelBudget(Exception):
@@ -229,7 +197,7 @@ class StepContext:
 
     def free(self, trial: LiveTrial) -> None:
         """Give a finished trial's resources back."""
-        self.capacity.pool = self.capacity.pool.without(trial.id)
+        self.capacity.give_back(self.view.study.id, trial.id)
 
     def is_here(self, attempt: LiveAttempt) -> bool:
         """Whether this worker can reach the attempt: local ones belong to their host."""

@@ -1,4 +1,4 @@
-"""Changes what may change after the start: budgets, `stop` and `parallel`."""
+"""Changes what may change after the start: budgets, `stop`, `parallel`, `weight`, `priority`."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,8 +15,9 @@ _NAMES: Final = (*Resource, *Setting)
 
 
 def extend(ctx: StepContext, command: Command) -> None:
-    """Arguments: a resource's name to `{"by": n}` or `{"to": n}` in the ledger's units; `parallel`
-    to a number; `stop` to those of its fields that change, null for one that is taken away."""
+    """Arguments: a resource's name to `{"by": n}` or `{"to": n}` in the ledger's units;
+    `parallel`, `weight` and `priority` to a number; `stop` to those of its fields that change,
+    null for one that is taken away."""
     study = ctx.view.study
     if study.state in STUDY_TERMINAL and study.state is not StudyState.COMPLETED:
         raise Conflict(f"study {study.name} is {study.state} and cannot be extended")
@@ -58,14 +59,14 @@ def _check_timely(
     ctx: StepContext, settings: Mapping[Setting, Json], *, searches_on: bool
 ) -> None:
     """Whether they would have an effect: `stop` says when a search ends, and one that is ending
-    has read it already; `parallel` alone lets nothing search on."""
+    has read it already; the others let nothing search on."""
     study = ctx.view.study
     state = study.paused_from or study.state
     if state is StudyState.COMPLETED and settings and not searches_on:
         if Setting.STOP not in settings:
             raise Conflict(
-                f"extend: parallel: study {study.name} is completed and runs nothing; write a "
-                "budget or stop with it"
+                f"extend: {', '.join(settings)}: study {study.name} is completed and runs "
+                "nothing; write a budget or stop with it"
             )
     if state in (StudyState.DRAINING, StudyState.REPLAYING) and Setting.STOP in settings:
         raise Conflict(

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 from controller.decisions.budgets import attempt_timeout_s
-from controller.decisions.slots import Request
 from controller.steps import attempt_specs, convert_specs
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
@@ -99,12 +98,14 @@ def plan(ctx: StepContext) -> None:
     """Queue the next attempt of every trial that has none, where resources allow. One that has
     not begun waits while `parallel` others have: that may be less than when it was proposed."""
     now, live = ctx.clock.monotonic(), list(ctx.view.live.values())
+    ctx.capacity.begin(ctx.view.study.id, ctx.view.spec, ctx.view.durations)
     slots = ctx.view.spec.parallel - sum(1 for trial in live if _has_begun(trial))
     for trial in live:
         is_new = not _has_begun(trial)
         if trial.attempt is None and trial.retry_at <= now and (slots > 0 or not is_new):
             _plan_next(ctx, trial)
             slots -= is_new and _has_begun(trial)
+    ctx.capacity.end(ctx.view.study.id)
 
 
 def _has_begun(trial: LiveTrial) -> bool:
@@ -132,19 +133,13 @@ def _next_split(trial: LiveTrial) -> Split | None:
 
 
 def _admit(ctx: StepContext, trial: LiveTrial, kind: AttemptKind) -> bool:
-    """Whether the machine has room; a trial keeps its grant until it ends. What runs elsewhere
-    is admitted there."""
-    pool = ctx.capacity.pool
-    if pool.holds(trial.id) or ctx.target_for(kind).is_shared:
+    """Whether the machine has room and it is the study's turn; a trial keeps what it was granted
+    until it ends. What runs elsewhere is admitted there."""
+    if ctx.target_for(kind).is_shared:
         return True
-    resources = ctx.view.spec.resources
-    request = Request(
-        cpus=resources.cpus, memory_bytes=resources.memory_bytes or 0, gpus=resources.gpus
-    )
-    grant = ctx.capacity.find_room(request)
+    grant = ctx.capacity.take(ctx.view.study.id, trial.id)
     if grant is None:
         return False
-    ctx.capacity.pool = pool.with_grant(trial.id, grant)
     trial.gpu_ids = grant.gpu_ids
     return True
 

@@ -7,27 +7,26 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.steps import STEPS, commands
-from controller.steps.context import Capacity, StepContext
+from controller.steps.capacity import Capacity
+from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
-from controller.steps.loading import load_view
 from controller.steps.prepare import begin
 from controller.steps.view import StudyView
 from controller.wiring import Service
 from controller.worker.conditions import CONDITION_EVERY_S, Condition, Pace, low_disk
+from controller.worker.opening import open_study
 from controller.worker.telling import tell
-from evaluator.bundle import Bundle, load_bundle
 from ledger import entries as e
-from ledger import reads, writes
+from ledger import pools, reads, writes
 from ledger.errors import (
-    ArtifactCorrupt,
     BundleChanged,
     Conflict,
     DiskFull,
-    NotFound,
     ProposerFailed,
     TargetUnavailable,
 )
 from ledger.heads import write_heads
+from ledger.pool_writes import HostFull
 from ledger.records import PausedBy
 from ledger.states import STUDY_TERMINAL, AttemptState, Reason, StudyState
 from targets.protocol import Target
@@ -76,58 +75,23 @@ class StudyDriver:
             and not self.view.attempts()
         )
 
+    @property
+    def is_movable(self) -> bool:
+        """Whether another worker of this host may take it over now, without a loss: no proposer
+        thinks about it, nothing is owed, no condition holds it."""
+        return self._ctx.asked is None and not self._owed and self.condition is None
+
     def snapshot(self) -> StepContext:
         """The context, for progress display; read only."""
         return self._ctx
 
     def _load(self) -> StepContext:
-        service = self._service
-        with service.ledger.read() as session:
-            view = load_view(session, self.study_id)
-        bundle = self._load_bundle(view.study.bundle_digest)
-        ctx = StepContext(
-            view=view,
-            bundle=bundle,
-            ledger=service.ledger,
-            store=service.store,
-            training=service.training_target(view.spec),
-            evaluating=service.evaluating_target(view.spec),
-            collecting=service.collecting,
-            proposing=service.proposing,
-            brief=service.brief(view.spec),
-            release=service.cleaner.release,
-            proposer=service.proposer(self.study_id, view.spec),
-            space=service.space(view.spec),
-            settings=service.settings,
-            clock=service.clock,
-            capacity=self._capacity,
-            active_since=service.clock.monotonic(),
-        )
-        ctx.news.update(a.handle for a in view.attempts() if a.handle is not None)
-        self._regrant(ctx)
-        return ctx
-
-    def _load_bundle(self, digest: str) -> Bundle | None:
-        """The frozen evaluator; one that is damaged is remembered, and ends the study."""
-        self._bundle_damage = ""
-        if not digest:
-            return None
-        try:
-            return load_bundle(self._service.store, digest)
-        except (ArtifactCorrupt, NotFound) as error:
-            self._bundle_damage = f"the evaluator bundle {digest[:12]} is damaged: {error}"
-            return None
-
-    def _regrant(self, ctx: StepContext) -> None:
-        """Trials that were under way hold their resources again, even past the machine's size."""
-        for trial in ctx.view.live.values():
-            if trial.attempt is not None:
-                self._capacity.hold(trial, ctx.view.spec.resources)
+        opened = open_study(self._service, self.study_id, self._capacity)
+        self._bundle_damage = opened.bundle_damage
+        return opened.context
 
     def reload(self) -> None:
         """Forget everything not committed and read the study again."""
-        for trial_id in list(self._ctx.view.live):
-            self._capacity.pool = self._capacity.pool.without(trial_id)
         self._ctx = self._load()
         self._notes_since = None
 
@@ -151,6 +115,7 @@ class StudyDriver:
                 self._take_steps()
             else:  # what runs goes on by itself and is observed again once the condition clears
                 commands.run(ctx)
+                self._capacity.rest(self.study_id)
             self._commit_if_due()
         except (DiskFull, TargetUnavailable) as error:
             self._hold(error)
@@ -158,6 +123,11 @@ class StudyDriver:
             self._fail(Reason.PROPOSER_ERROR, str(error))
         except BundleChanged as error:
             self._fail(Reason.BUNDLE_CHANGED, str(error))
+        except HostFull as error:  # another worker of this host was faster
+            log.debug("study %s waits: %s", self.study_id, error)
+            with self._service.ledger.read() as session:
+                self._capacity.see(pools.host_use(session, self._capacity.host))
+            self.reload()
         except Conflict as error:  # another study was faster: to promote, say
             log.warning("study %s is read again: %s", self.study_id, error)
             self.reload()
@@ -193,6 +163,9 @@ class StudyDriver:
             return
         with self._service.ledger.write() as session:
             writes.record(session, self.study_id, self.fence, ctx.batch, active_s=ctx.active_s())
+            back, taken = self._capacity.changes(self.study_id)
+            writes.change_holds(session, self._capacity.size, given_back=back, taken=taken)
+        self._capacity.committed(self.study_id)
         for attempt in ctx.view.attempts():
             attempt.committed = True
         tell(self.study_id, ctx.batch)

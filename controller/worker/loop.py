@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.decisions.slots import ResourcePool
-from controller.steps.context import Capacity
+from controller.steps.capacity import Capacity
 from controller.wiring import Service
+from controller.worker.claims import Claims
 from controller.worker.driver import StudyDriver
+from controller.worker.host_pool import HostPool
 from controller.worker.leases import owner_name, try_claim
 from controller.worker.notifier import LAST_S, Notifier
 from controller.worker.recovery import Recovery, reap_ended, recover
@@ -23,7 +25,6 @@ from targets.protocol import Target
 
 log = logging.getLogger("arl.worker")
 
-CLAIM_EVERY_S: Final = 2.0
 LONGEST_WAIT_S: Final = 1.0
 LEDGER_RETRY_S: Final = 1.0
 TARGET_RETRY_S: Final = 1.0
@@ -51,8 +52,13 @@ class Worker:
                 cpus=settings.cpus,
                 memory_bytes=settings.memory_bytes,
                 gpu_ids=settings.gpu_ids,
-            )
+            ),
+            service.clock,
+            host=settings.host,
+            owner=self._owner,
         )
+        self._pool = HostPool(service, self._capacity)
+        self._claims = Claims(service.ledger, settings, self._owner, shares=True)
         self._drivers: dict[str, StudyDriver] = {}
         self._stopping = False
         self._notifier: Notifier | None = None
@@ -83,6 +89,7 @@ class Worker:
         With `only=None` it serves whatever becomes claimable, for ever.
         """
         reap_ended(self._service)
+        self._claims.shares = only is None
         self._notifier = notifier = Notifier(self._service, self._owner)
         notifier.start(only_if_needed=only is not None)
         try:
@@ -97,18 +104,21 @@ class Worker:
     def _turn(self, only: Sequence[str] | None) -> bool:
         """One round over all studies; False when there is nothing left to do."""
         try:
-            self._claim(only)
             self._renew()
+            self._claim(only)
+            self._pool.look()
             for study_id in list(self._drivers):
                 with self._contained(study_id):
                     self._tick(study_id)
+            self._pool.say()
             if only is not None and not self._drivers and self._are_settled(only):
                 return False
         except (LedgerUnavailable, DiskFull) as error:
             log.warning("the ledger does not answer: %s", error)
             time.sleep(LEDGER_RETRY_S)
             return True
-        if not any(driver.has_launches for driver in self._drivers.values()):
+        is_due = self._capacity.needs_turn()
+        if not is_due and not any(d.has_launches for d in self._drivers.values()):
             self._wait()
         return True
 
@@ -148,6 +158,7 @@ class Worker:
                 handles += driver.handles(target)
         now = self._now()
         longest = min(LONGEST_WAIT_S, max(0.0, self._claim_at - now))
+        longest = min(longest, self._pool.patience_s())
         timeout = min((d.wait_s(longest) for d in self._drivers.values()), default=longest)
         if not waited:
             self._news = set()
@@ -167,15 +178,16 @@ class Worker:
         now = self._now()
         if now < self._claim_at:
             return
-        self._claim_at = now + CLAIM_EVERY_S
-        with self._service.ledger.read() as session:
-            found = reads.workable_studies(session)
-        for study in found:
-            if study.id in self._drivers or self._broken_until.get(study.id, 0.0) > now:
-                continue
-            if only is None or study.id in only:
+        found = self._claims.look(now, self._drivers, only)
+        self._claim_at = now + found.next_look_s
+        for study in found.claim:
+            if self._broken_until.get(study.id, 0.0) <= now:
                 with self._contained(study.id):
                     self._claim_one(study)
+        movable = [s for s, driver in self._drivers.items() if driver.is_movable]
+        for study_id in movable[: found.hand_over]:
+            with self._contained(study_id):
+                self._release(study_id)
 
     def _claim_one(self, study: Study) -> None:
         settings = self._service.settings
@@ -195,13 +207,13 @@ class Worker:
         if now < self._renew_at:
             return
         lease_s = self._service.settings.lease_s
-        for study_id, driver in list(self._drivers.items()):
-            try:
-                with self._service.ledger.write() as session:
-                    writes.renew_lease(session, study_id, driver.fence, lease_s)
-                driver.lease_until = now + lease_s
-            except StaleFence:
+        fences = {study_id: driver.fence for study_id, driver in self._drivers.items()}
+        stale = self._claims.renew(fences)
+        for study_id in fences:
+            if study_id in stale:
                 self._drop(study_id)
+            else:
+                self._drivers[study_id].lease_until = now + lease_s
         self._renew_at = now + lease_s / 3
 
     def _are_settled(self, only: Sequence[str]) -> bool:
@@ -211,10 +223,10 @@ class Worker:
 
     def _drop(self, study_id: str) -> None:
         """Forget a study without writing: it is someone else's, or the ledger is away."""
-        driver = self._drivers.pop(study_id, None)
+        self._drivers.pop(study_id, None)
         self._service.dismiss_proposer(study_id)
-        for trial_id in driver.view.live if driver is not None else ():
-            self._capacity.pool = self._capacity.pool.without(trial_id)
+        self._capacity.leave(study_id)
+        self._pool.forget(study_id)
 
     def _release(self, study_id: str) -> None:
         """Give a study's lease back, once everything is committed."""
@@ -222,6 +234,7 @@ class Worker:
         driver.commit()
         with self._service.ledger.write() as session:
             writes.release_lease(session, study_id, driver.fence)
+            writes.forget_want(session, study_id, self._owner)
         self._drop(study_id)
 
     def _let_go(self) -> None:
@@ -230,3 +243,7 @@ class Worker:
                 self._release(study_id)
             except (LedgerUnavailable, DiskFull, StaleFence) as error:
                 log.warning("study %s: lease not given back: %s", study_id, error)
+        try:
+            self._claims.leave()
+        except (LedgerUnavailable, DiskFull) as error:
+            log.warning("the ledger does not hear that this worker leaves: %s", error)

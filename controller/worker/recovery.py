@@ -92,6 +92,14 @@ def reap_ended(service: Service) -> int:
     return len(orphans)
 
 
+def list_running(service: Service) -> set[str] | None:
+    """The trials of which something runs on this machine; None while a target is away."""
+    found, away = _listed(service.used_targets(), service.ledger.id)
+    if away:
+        return None
+    return {trial_of(one.name) for _, one in found if one.running}
+
+
 def _reap(service: Service, target: Target, orphan: Found) -> None:
     """End and delete it; where its target is away just now, whoever claims next does."""
     try:
@@ -121,3 +129,8 @@ def _listed(
 def study_of(attempt_name: str) -> str:
     """The study id inside an attempt's name."""
     return attempt_name.removeprefix("arl-").partition(".")[0].partition("-")[0]
+
+
+def trial_of(attempt_name: str) -> str:
+    """The trial id inside an attempt's name."""
+    return attempt_name.removeprefix("arl-").partition(".")[0]

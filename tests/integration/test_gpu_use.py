@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.decisions.slots import Request, ResourcePool
-from controller.steps.context import Capacity
+from controller.clock import SystemClock
+from controller.decisions.slots import ResourcePool
+from controller.steps.capacity import Capacity
 from targets import gpu_use
 from targets.gpu_use import GpuUse, find_unclean, is_leftover, parse_users
 from targets.gpus import find_gpus
+from tests.unit.controller.study_documents import study
 from tests.unit.targets.test_gpus import A, B, C, driver
 
 
@@ -117,16 +119,20 @@ def test_a_machine_that_cannot_be_asked_leases_as_before(smi: Smi, tmp_path: Pat
 
 def test_the_next_trial_gets_another_gpu_or_waits(smi: Smi, tmp_path: Path) -> None:
     pool = ResourcePool(cpus=8, memory_bytes=1, gpu_ids=("0", "1"))
-    capacity = Capacity(pool, GpuUse(driver=driver(tmp_path / "driver")))
+    use = GpuUse(driver=driver(tmp_path / "driver"))
+    capacity = Capacity(pool, SystemClock(), gpu_use=use)
+    for gpus in (0, 1, 2):
+        capacity.enter(f"wants-{gpus}", study(resources={"gpus": gpus, "cpus": 1}), [], None)
     smi.say(f"{A}, {gone()}")
-    first = capacity.find_room(Request(gpus=1))
+    first = capacity.take("wants-1", "t1")
     assert first is not None
     assert first.gpu_ids == ("1",)
-    assert capacity.find_room(Request(gpus=2)) is None
+    capacity.give_back("wants-1", "t1")
+    assert capacity.take("wants-2", "t2") is None
     asked = len(smi.asked())
-    assert capacity.find_room(Request(gpus=0)) is not None
+    assert capacity.take("wants-0", "t0") is not None
     assert len(smi.asked()) == asked, "a trial without a GPU asks nobody"
     smi.say()
-    free = capacity.find_room(Request(gpus=2))
+    free = capacity.take("wants-2", "t2")
     assert free is not None
     assert free.gpu_ids == ("0", "1")

@@ -138,11 +138,17 @@ class StudyPatch(BaseModel):
     parallel: int | None = Field(
         default=None, ge=1, le=10_000, description="Trials at once; those that run go on."
     )
+    weight: float | None = Field(
+        default=None, ge=0.01, le=1000, description="Its share of a machine, beside others'."
+    )
+    priority: int | None = Field(
+        default=None, ge=-100, le=100, description="Higher goes first where several wait."
+    )
 
     @model_validator(mode="after")
     def _some(self) -> "StudyPatch":
         if not self.arguments():
-            raise ValueError("write at least one of budget, stop and parallel")
+            raise ValueError("write at least one of budget, stop, parallel, weight, priority")
         return self
 
     def arguments(self) -> dict[str, Json]:
@@ -152,8 +158,8 @@ class StudyPatch(BaseModel):
             found.update(self.budget.model_dump(exclude_unset=True, exclude_none=True))
         if self.stop is not None:
             found["stop"] = self.stop.model_dump(exclude_unset=True)
-        if self.parallel is not None:
-            found["parallel"] = self.parallel
+        numbers = {"parallel": self.parallel, "weight": self.weight, "priority": self.priority}
+        found.update({name: number for name, number in numbers.items() if number is not None})
         return found
 
 

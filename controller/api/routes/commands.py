@@ -92,7 +92,8 @@ def _document(made: Submission) -> dict[str, Json]:
     "/studies/{study}", response_model=Command, status_code=202, responses=documented(404, 409)
 )
 def change_study(change: Submit, study: str, body: StudyPatch, wait: Wait = 0.0) -> Any:
-    """Change budgets, `stop` and `parallel` of a study; a completed one searches on."""
+    """Change budgets, `stop`, `parallel`, `weight` and `priority` of a study; a completed one
+    searches on."""
     return _ask(change, study, CommandVerb.EXTEND, body.arguments(), wait)
 
 
