@@ -7,8 +7,10 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
+from controller.documents.sharing import held_document, want_document
 from controller.documents.times import iso
 from controller.wiring import Service
+from ledger import pools
 from ledger.attempt_reads import leased_studies, live_attempts
 from ledger.database import ReadSession
 from ledger.listing import count_studies
@@ -29,6 +31,12 @@ def system_document(service: Service, session: ReadSession) -> dict[str, Json]:
             "memory_bytes": settings.memory_bytes,
             "gpu_ids": list(settings.gpu_ids),
         },
+        "held": held_document(pools.all_holds(session)),
+        "waiting": [
+            want_document(want)
+            for want in pools.all_wants(session)
+            if want.waits_since is not None
+        ],
         "disk": {
             "total_bytes": disk.total,
             "free_bytes": disk.free,

@@ -10,6 +10,7 @@ from rich.text import Text
 from controller.cli.endings import ending_lines
 from controller.cli.model_calls import model_lines
 from controller.cli.output import console, table
+from controller.cli.shares import share_facts
 from controller.cli.text import clipped, duration, number, params, plain
 from ledger.records import Json
 
@@ -58,6 +59,7 @@ def _standing(out: Console, document: Mapping[str, Json]) -> None:
         )
         for incumbent in list(listed(document, "incumbents"))[:3]
     ]
+    facts += list(share_facts(document))
     for revision in listed(document, "revisions"):
         who = f"{revision['at']}, by {revision['actor']}"
         facts.append(("changed", f"{_changes(revision)}, {who}"))

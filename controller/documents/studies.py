@@ -7,6 +7,7 @@ from controller.documents.candidates import family_document, incumbent_document
 from controller.documents.model_calls import model_document
 from controller.documents.network import network_document
 from controller.documents.revisions import revisions_document
+from controller.documents.sharing import share_document
 from controller.documents.times import iso
 from controller.documents.trials import attempt_document, outcome_word
 from ledger import reads, summaries
@@ -173,6 +174,7 @@ def whole_document(
         ],
         "model_use": None if use is None else model_document(use),
         "revisions": revisions_document(session, study),
+        "share": share_document(session, study),
         "prepare": [attempt_document(a) for a in summaries.prepare_attempts(session, study.id)],
     }
 

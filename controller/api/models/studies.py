@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from controller.api.models.attempts import AttemptOut
 from controller.api.models.candidates import CandidateBest, FamilyOut, IncumbentOut
+from controller.api.models.sharing import ShareOut
 from controller.api.models.study_parts import (
     BaselineOut,
     BudgetOut,
@@ -104,6 +105,7 @@ class StudyOut(Flagged):
             "pending_commands": [],
             "model_use": None,
             "revisions": [],
+            "share": {"weight": 1.0, "priority": 0, "holds": [], "waits": None},
             "prepare": [],
         }
     )
@@ -134,6 +136,7 @@ class StudyOut(Flagged):
     pending_commands: list[PendingCommandOut]
     model_use: ModelUseOut | None
     revisions: list["SpecRevision"] = Field(description="What was changed of the study file.")
+    share: ShareOut
     prepare: list[AttemptOut]
 
 
@@ -159,7 +162,8 @@ class SpecChange(Out):
 
     model_config = example({"field": "stop.no_improvement", "before": None, "after": 30})
     field: str = Field(
-        description="`parallel`, `stop.FIELD`, or `budget.RESOURCE` in the resource's unit."
+        description="`parallel`, `weight`, `priority`, `stop.FIELD`, or `budget.RESOURCE` in the "
+        "resource's unit."
     )
     before: Scalar | None
     after: Scalar | None

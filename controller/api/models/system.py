@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from controller.api.models.sharing import HeldOut, WantOut
 from controller.api.models.wire import ISO, Iso, Number, Out, example
 from ledger.states import AttemptState, StudyState
 
@@ -98,6 +99,8 @@ class SystemOut(Out):
             "now": ISO,
             "ledger": {"id": "5a1c", "backend": "sqlite", "size_bytes": 1048576},
             "pool": {"host": "node1", "cpus": 8.0, "memory_bytes": 34359738368, "gpu_ids": []},
+            "held": [],
+            "waiting": [],
             "disk": {"total_bytes": 100, "free_bytes": 50, "watermark_bytes": 1},
             "workers": [],
             "running": [],
@@ -110,6 +113,8 @@ class SystemOut(Out):
     now: Iso = Field(description="The database's clock.")
     ledger: LedgerOut
     pool: PoolOut
+    held: list[HeldOut] = Field(description="What trials hold, by host.")
+    waiting: list[WantOut] = Field(description="Studies that wait for room on a host.")
     disk: DiskOut
     workers: list[WorkerOut]
     running: list[RunningOut]

@@ -802,7 +802,8 @@ export interface paths {
         head?: never;
         /**
          * Change Study
-         * @description Change budgets, `stop` and `parallel` of a study; a completed one searches on.
+         * @description Change budgets, `stop`, `parallel`, `weight` and `priority` of a study; a completed one
+         *     searches on.
          */
         patch: operations["change_study_api_v1_studies__study__patch"];
         trace?: never;
@@ -3391,6 +3392,35 @@ export interface components {
             should_stop: boolean;
         };
         /**
+         * HeldOut
+         * @description What trials hold of a host until they end.
+         * @example {
+         *       "cpus": 4,
+         *       "gpu_ids": [
+         *         "0",
+         *         "1"
+         *       ],
+         *       "host": "node1",
+         *       "memory_bytes": 8589934592,
+         *       "studies": 1,
+         *       "trials": 2
+         *     }
+         */
+        HeldOut: {
+            /** Cpus */
+            cpus: number;
+            /** Gpu Ids */
+            gpu_ids: string[];
+            /** Host */
+            host: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Studies */
+            studies: number;
+            /** Trials */
+            trials: number;
+        };
+        /**
          * HistoryPlot
          * @description Values in the order trials ended; the best so far; the noise around it.
          * @example {
@@ -5460,6 +5490,40 @@ export interface components {
             scores: (number | null)[][];
         };
         /**
+         * ShareOut
+         * @description A study's share of the machines it runs on.
+         * @example {
+         *       "holds": [
+         *         {
+         *           "cpus": 4,
+         *           "gpu_ids": [
+         *             "0",
+         *             "1"
+         *           ],
+         *           "host": "node1",
+         *           "memory_bytes": 8589934592,
+         *           "studies": 1,
+         *           "trials": 2
+         *         }
+         *       ],
+         *       "priority": 0,
+         *       "weight": 2
+         *     }
+         */
+        ShareOut: {
+            /**
+             * Holds
+             * @description By host.
+             */
+            holds: components["schemas"]["HeldOut"][];
+            /** Priority */
+            priority: number;
+            /** @description What it waits for; null where it waits for no room, or for under a second. */
+            waits: components["schemas"]["WaitsOut"] | null;
+            /** Weight */
+            weight: number;
+        };
+        /**
          * SignIn
          * @description The token with which a browser signs in.
          * @example {
@@ -5546,7 +5610,7 @@ export interface components {
             before: boolean | number | string | null;
             /**
              * Field
-             * @description `parallel`, `stop.FIELD`, or `budget.RESOURCE` in the resource's unit.
+             * @description `parallel`, `weight`, `priority`, `stop.FIELD`, or `budget.RESOURCE` in the resource's unit.
              */
             field: string;
         };
@@ -5763,6 +5827,11 @@ export interface components {
          *       "pending_commands": [],
          *       "prepare": [],
          *       "revisions": [],
+         *       "share": {
+         *         "holds": [],
+         *         "priority": 0,
+         *         "weight": 1
+         *       },
          *       "state": "running",
          *       "study": "st-7f3a",
          *       "timings": {
@@ -5833,6 +5902,7 @@ export interface components {
              * @description What was changed of the study file.
              */
             revisions: components["schemas"]["SpecRevision"][];
+            share: components["schemas"]["ShareOut"];
             state: components["schemas"]["StudyState"];
             /** Study */
             study: string;
@@ -5862,7 +5932,17 @@ export interface components {
              * @description Trials at once; those that run go on.
              */
             parallel?: number | null;
+            /**
+             * Priority
+             * @description Higher goes first where several wait.
+             */
+            priority?: number | null;
             stop?: components["schemas"]["StopChange"] | null;
+            /**
+             * Weight
+             * @description Its share of a machine, beside others'.
+             */
+            weight?: number | null;
         };
         /**
          * StudyState
@@ -5945,6 +6025,7 @@ export interface components {
          *         "total_bytes": 100,
          *         "watermark_bytes": 1
          *       },
+         *       "held": [],
          *       "ledger": {
          *         "backend": "sqlite",
          *         "id": "5a1c",
@@ -5964,11 +6045,17 @@ export interface components {
          *       },
          *       "targets": [],
          *       "version": "0.1.0",
+         *       "waiting": [],
          *       "workers": []
          *     }
          */
         SystemOut: {
             disk: components["schemas"]["DiskOut"];
+            /**
+             * Held
+             * @description What trials hold, by host.
+             */
+            held: components["schemas"]["HeldOut"][];
             ledger: components["schemas"]["LedgerOut"];
             /**
              * Now
@@ -5994,6 +6081,11 @@ export interface components {
             targets: components["schemas"]["TargetOut"][];
             /** Version */
             version: string;
+            /**
+             * Waiting
+             * @description Studies that wait for room on a host.
+             */
+            waiting: components["schemas"]["WantOut"][];
             /** Workers */
             workers: components["schemas"]["WorkerOut"][];
         };
@@ -6778,6 +6870,94 @@ export interface components {
          * @enum {string}
          */
         Verdict: "keep" | "discard" | "measured";
+        /**
+         * WaitsOut
+         * @description The same, and what it waits behind.
+         * @example {
+         *       "cpus": 2,
+         *       "gpus": 1,
+         *       "held_by_others": {
+         *         "cpus": 4,
+         *         "gpu_ids": [
+         *           "0",
+         *           "1"
+         *         ],
+         *         "host": "node1",
+         *         "memory_bytes": 8589934592,
+         *         "studies": 1,
+         *         "trials": 2
+         *       },
+         *       "host": "node1",
+         *       "memory_bytes": 0,
+         *       "others_waiting": 1,
+         *       "priority": 0,
+         *       "since": "2026-05-04T09:30:00.000+00:00",
+         *       "study": "st-7f3a",
+         *       "weight": 1
+         *     }
+         */
+        WaitsOut: {
+            /** Cpus */
+            cpus: number;
+            /** Gpus */
+            gpus: number;
+            held_by_others: components["schemas"]["HeldOut"];
+            /** Host */
+            host: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /**
+             * Others Waiting
+             * @description Studies that wait for the same host.
+             */
+            others_waiting: number;
+            /** Priority */
+            priority: number;
+            /**
+             * Since
+             * @description Of its last turn.
+             */
+            since: string;
+            /** Study */
+            study: string;
+            /** Weight */
+            weight: number;
+        };
+        /**
+         * WantOut
+         * @description A study that waits until a host has room for one more of its trials, and it is its turn.
+         * @example {
+         *       "cpus": 2,
+         *       "gpus": 1,
+         *       "host": "node1",
+         *       "memory_bytes": 0,
+         *       "priority": 0,
+         *       "since": "2026-05-04T09:30:00.000+00:00",
+         *       "study": "st-7f3a",
+         *       "weight": 1
+         *     }
+         */
+        WantOut: {
+            /** Cpus */
+            cpus: number;
+            /** Gpus */
+            gpus: number;
+            /** Host */
+            host: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Priority */
+            priority: number;
+            /**
+             * Since
+             * @description Of its last turn.
+             */
+            since: string;
+            /** Study */
+            study: string;
+            /** Weight */
+            weight: number;
+        };
         /**
          * Who
          * @description Whom the server takes this client for.

@@ -11,6 +11,7 @@ export type TokenGiven = components["schemas"]["TokenGiven"];
 export type Scope = Token["scopes"][number];
 export type Audited = components["schemas"]["Audited"];
 export type Lease = components["schemas"]["LeaseOut"];
+export type Want = components["schemas"]["WantOut"];
 export type Running = components["schemas"]["RunningOut"];
 
 /** No entry of the ledger tells of leases and disk: asked again while it is looked at. */

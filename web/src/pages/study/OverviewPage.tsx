@@ -15,6 +15,7 @@ import { HistoryCard } from "./HistoryCard";
 import { NotificationsCard } from "./NotificationsCard";
 import { OutcomesCard } from "./OutcomesCard";
 import { ParamsList } from "./ParamsList";
+import { ShareCard } from "./ShareCard";
 import css from "./Study.module.css";
 
 const route = getRouteApi("/studies/$study");
@@ -38,6 +39,7 @@ export function OverviewPage() {
             <BestCard study={study} />
             <OutcomesCard study={study} />
             <BudgetsCard study={study} />
+            <ShareCard share={study.share} />
             <GateCard study={study} />
             <NotificationsCard study={study.study} />
           </>

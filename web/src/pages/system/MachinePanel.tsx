@@ -9,6 +9,7 @@ import {
   plural,
   words,
 } from "../../format/numbers";
+import { heldText } from "../../format/shares";
 import { oneLine } from "../../format/text";
 import { StateBadge, Tag } from "../../ui/Badge";
 import { Card, StatTile, StatTiles } from "../../ui/Card";
@@ -18,6 +19,7 @@ import { Empty, Failure, Loading, Skeleton } from "../../ui/States";
 import { Clipped, Digest, NumberValue, RelativeTime } from "../../ui/Values";
 import { cx } from "../../ui/cx";
 import css from "./System.module.css";
+import { WaitingCard } from "./WaitingCard";
 
 export function MachinePanel() {
   const found = useQuery(systemQuery());
@@ -52,6 +54,7 @@ function Loaded({ system }: { readonly system: System }) {
         </StatTile>
       </StatTiles>
       <WorkersCard system={system} />
+      {system.waiting.length > 0 && <WaitingCard waiting={system.waiting} />}
       {system.running.length > 0 && (
         <Card title="Running" isFlush>
           <DataTable<Running>
@@ -160,7 +163,7 @@ function WorkersCard({ system }: { readonly system: System }) {
   );
 }
 
-function PoolCard({ system: { pool } }: { readonly system: System }) {
+function PoolCard({ system: { pool, held } }: { readonly system: System }) {
   return (
     <Card title="Resource pool" note="what this machine gives to trials">
       <KeyValue
@@ -175,6 +178,10 @@ function PoolCard({ system: { pool } }: { readonly system: System }) {
                 ? "none"
                 : pool.gpu_ids.map((id) => oneLine(id, 40)).join(", "),
           },
+          ...held.map((one) => ({
+            name: `Held on ${oneLine(one.host, 60)}`,
+            value: `${heldText(one)} by ${plural(one.trials, "trial")}`,
+          })),
         ]}
       />
     </Card>
