@@ -1,21 +1,50 @@
 """How much of everything there is now, in a few indexed counts."""
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Table, func, select
+from sqlalchemy import ColumnElement, Table, exists, func, or_, select, text
 
 from ledger.database import ReadSession
 from ledger.notifications import count_notifications
-from ledger.rows import ATTEMPTS, COMMANDS, FAMILIES, STUDIES, TRIALS
+from ledger.records import PausedBy
+from ledger.rows import ATTEMPTS, BUDGETS, COMMANDS, FAMILIES, STUDIES, TRIALS
 from ledger.states import (
     ATTEMPT_TERMINAL,
     STUDY_TERMINAL,
     TRIAL_TERMINAL,
+    AttemptState,
     FamilyState,
     StudyState,
     TrialState,
 )
+
+BUDGETED: Final = 200
+"""Studies whose budgets are told of, the newest: each is a series of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Of one study that has not ended, where a limit was set."""
+
+    study_id: str
+    resource: str
+    limit: float
+    spent: float
+    reserved: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """What the leases say of the workers."""
+
+    workers: dict[str, int]
+    """Those that drive a study now, by host; one that has nothing to do is not seen."""
+    lease_left_s: float | None
+    """Of the lease that ends soonest; None where there is none."""
+    unclaimed: int
+    """Studies with something to do that no live worker drives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +57,19 @@ class Gauges:
     """By target; the same."""
     leases: int
     """Studies driven by a worker whose lease is not over."""
+    driven: Driven
+    paused: dict[tuple[str, ...], int]
+    """By reason and by whom."""
+    budgets: list[Budget]
     pending: int
+    pending_s: float
+    """How long the oldest of them waits."""
     awaiting: int
     """Promotions that await approval."""
     notifications: dict[str, int]
     """That webhooks did not take: waiting and dead."""
+    size_bytes: int
+    """Of the database, without what it keeps beside its tables."""
 
 
 def read_gauges(session: ReadSession) -> Gauges:
@@ -40,25 +77,98 @@ def read_gauges(session: ReadSession) -> Gauges:
     active = select(STUDIES.c.id).where(STUDIES.c.state.not_in(sorted(STUDY_TERMINAL)))
     studies = dict.fromkeys(map(str, StudyState), 0)
     studies.update(_counts(session, STUDIES, STUDIES.c.state))
+    # Named one by one: an index leads to these, and to none that are not in a list.
     trials = {str(state): 0 for state in TrialState if state not in TRIAL_TERMINAL}
+    open_attempts = [str(state) for state in AttemptState if state not in ATTEMPT_TERMINAL]
     trials.update(
         _counts(
             session,
             TRIALS,
             TRIALS.c.state,
-            TRIALS.c.study_id.in_(active) & TRIALS.c.state.not_in(sorted(TRIAL_TERMINAL)),
+            TRIALS.c.study_id.in_(active) & TRIALS.c.state.in_(sorted(trials)),
         )
     )
-    live = ATTEMPTS.c.study_id.in_(active) & ATTEMPTS.c.state.not_in(sorted(ATTEMPT_TERMINAL))
+    live = ATTEMPTS.c.study_id.in_(active) & ATTEMPTS.c.state.in_(open_attempts)
+    pending, pending_s = _pending(session)
     return Gauges(
         studies=studies,
         trials=trials,
         attempts=_counts(session, ATTEMPTS, ATTEMPTS.c.target, live),
         leases=_count(session, STUDIES, STUDIES.c.lease_expires_at > session.now()),
-        pending=_count(session, COMMANDS, COMMANDS.c.state == "pending"),
+        driven=_driven(session),
+        pending=pending,
+        pending_s=pending_s,
+        paused=_paused(session),
+        budgets=_budgets(session),
         awaiting=_count(session, FAMILIES, FAMILIES.c.state == FamilyState.AWAITING_APPROVAL),
         notifications=count_notifications(session),
+        size_bytes=_size_bytes(session),
     )
+
+
+def _driven(session: ReadSession) -> Driven:
+    now = session.now()
+    query = select(STUDIES.c.lease_owner, func.min(STUDIES.c.lease_expires_at))
+    held = query.where(STUDIES.c.lease_expires_at > now).group_by(STUDIES.c.lease_owner)
+    owners = session.connection.execute(held).all()
+    hosts = Counter(str(owner).rsplit("/", 2)[0] for owner, _ in owners)
+    asked = exists().where(COMMANDS.c.study_id == STUDIES.c.id, COMMANDS.c.state == "pending")
+    free = or_(STUDIES.c.lease_expires_at.is_(None), STUDIES.c.lease_expires_at <= now)
+    rests = (STUDIES.c.state == StudyState.PAUSED) & (STUDIES.c.paused_by == PausedBy.OPERATOR)
+    wants = asked | (STUDIES.c.state.not_in(sorted(STUDY_TERMINAL)) & ~rests)
+    return Driven(
+        workers=dict(hosts),
+        lease_left_s=min((float(until) - now for _, until in owners), default=None),
+        unclaimed=_count(session, STUDIES, free & wants),
+    )
+
+
+def _pending(session: ReadSession) -> tuple[int, float]:
+    """How many commands wait, and how long the oldest of them does."""
+    query = select(func.count(), func.min(COMMANDS.c.created_at)).where(
+        COMMANDS.c.state == "pending"
+    )
+    count, oldest = session.connection.execute(query).one()
+    waits_s = 0.0 if oldest is None else max(0.0, session.now() - float(oldest))
+    return int(count), waits_s
+
+
+def _paused(session: ReadSession) -> dict[tuple[str, ...], int]:
+    keys = (STUDIES.c.reason, STUDIES.c.paused_by)
+    query = select(*keys, func.count()).where(STUDIES.c.state == StudyState.PAUSED)
+    rows = session.connection.execute(query.group_by(*keys))
+    return {(row[0] or "none", row[1] or "none"): int(row[2]) for row in rows}
+
+
+def _budgets(session: ReadSession) -> list[Budget]:
+    newest = (
+        select(STUDIES.c.id)
+        .where(STUDIES.c.state.not_in(sorted(STUDY_TERMINAL)))
+        .order_by(STUDIES.c.created_at.desc())
+        .limit(BUDGETED)
+    )
+    query = select(BUDGETS).where(
+        BUDGETS.c.study_id.in_(newest), BUDGETS.c.amount_limit.is_not(None)
+    )
+    rows = session.connection.execute(query.order_by(BUDGETS.c.study_id, BUDGETS.c.resource))
+    return [
+        Budget(
+            study_id=row.study_id,
+            resource=row.resource,
+            limit=row.amount_limit,
+            spent=row.spent,
+            reserved=row.reserved,
+        )
+        for row in rows
+    ]
+
+
+def _size_bytes(session: ReadSession) -> int:
+    run = session.connection.execute
+    if session.dialect.name == "postgresql":
+        return int(run(text("SELECT pg_database_size(current_database())")).scalar_one())
+    pages = int(run(text("PRAGMA page_count")).scalar_one())
+    return pages * int(run(text("PRAGMA page_size")).scalar_one())
 
 
 def _counts(
