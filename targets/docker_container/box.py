@@ -18,7 +18,13 @@ from targets.docker_container.calls import (
     labels_of,
 )
 from targets.docker_container.skeleton import REPOSITORY
-from targets.docker_container.usage import ControlGroups, Usage, find_first_process, open_pidfd
+from targets.docker_container.usage import (
+    ControlGroups,
+    Usage,
+    find_first_process,
+    is_neighbour,
+    open_pidfd,
+)
 from targets.program_log import LogWriter, log_files
 
 _NEVER: Final = "0001-01-01"
@@ -157,9 +163,10 @@ class Box:
         return state
 
     def watch_process(self, pid: int) -> bool:
-        """Its first process, as this machine sees it, 0 when that is not known. Whether `pidfd`
-        will tell of its end from now on."""
-        if pid <= 0 or self.pidfd >= 0 or not self._is_plain():
+        """Its first process, as the engine numbers it, 0 when that is not known. Whether `pidfd`
+        will tell of its end from now on: not where the engine numbers processes otherwise than
+        this machine does, as beside a keeper that is in a container itself."""
+        if pid <= 0 or self.pidfd >= 0 or not self._is_plain() or is_neighbour(pid):
             return False
         groups = ControlGroups(pid)
         self.pidfd = open_pidfd(pid)

@@ -106,8 +106,19 @@ def find_first_process(container: str) -> int:
     return 0
 
 
+def is_neighbour(pid: int) -> bool:
+    """Whether it is a process of this very process's own namespace: no container's then."""
+    return len(_numbers(str(pid))) == 1
+
+
 def _number_in_its_namespace(pid: str) -> int:
+    numbers = _numbers(pid)
+    return _number(numbers[-1]) if numbers else 0
+
+
+def _numbers(pid: str) -> list[str]:
+    """A process's number in each namespace, from the one that is seen here to its own."""
     for line in _read(f"/proc/{pid}/status").splitlines():
         if line.startswith("NSpid:"):
-            return _number(line.split()[-1])
-    return 0
+            return line.split()[1:]
+    return []
