@@ -1,6 +1,7 @@
 """A worker's claims on studies: who it is, and whether another claimant is still alive."""
 
 import os
+import re
 from pathlib import Path
 
 from ledger import writes
@@ -9,21 +10,32 @@ from ledger.records import Study
 
 
 def owner_name(host: str) -> str:
-    """`host/pid/start time`: enough for a worker on the same host to see that we are gone."""
+    """`host/pid/start time.namespace`: enough for a worker on the same host to see that we are
+    gone, if it numbers processes as we do."""
     pid = os.getpid()
-    return f"{host}/{pid}/{_start_ticks(pid)}"
+    return f"{host}/{pid}/{_start_ticks(pid)}.{_namespace()}"
 
 
 def is_owner_gone(owner: str, host: str) -> bool:
     """Whether the owner ran on this host and its process no longer exists.
 
-    Of another host nothing is known: its lease has to expire.
+    Of another host nothing is known, nor of another container: its lease has to expire.
     """
     parts = owner.rsplit("/", 2)
     if len(parts) != 3 or parts[0] != host:
         return False
-    pid, started = parts[1], parts[2]
+    pid, (started, _, namespace) = parts[1], parts[2].partition(".")
+    if namespace not in ("", _namespace()):
+        return False
     return not pid.isdigit() or _start_ticks(int(pid)) != started
+
+
+def _namespace() -> str:
+    """In which processes are numbered as this one sees them: a container has its own."""
+    try:
+        return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        return ""
 
 
 def _start_ticks(pid: int) -> str:
