@@ -77,7 +77,10 @@ def _plain_place(name: str, settings: Settings, store: ArtifactStore) -> Place:
 def _operator_of(name: str, settings: Settings) -> dict[str, str]:
     """What the operator says about targets of that name, whatever a study's options are."""
     if name in ("docker", "bubblewrap"):
-        return {"open_ranges": settings.egress_allow_ranges}
+        return {
+            "open_ranges": settings.egress_allow_ranges,
+            "own_image": settings.own_image or "",
+        }
     if name != "http":
         return {}
     allowed = settings.http_allow_private

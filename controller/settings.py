@@ -27,6 +27,8 @@ class Settings:
     """Free space below which no trial is admitted and running studies pause."""
     docker_host: str | None = None
     """Of the engine that target docker uses; None: the usual socket of this machine."""
+    own_image: str | None = None
+    """The image that this ARL itself runs in, where it is a container; None: it is none."""
     auto_target: str | None = None
     """What target `auto` is here; None: the safest one that works."""
     http_allow_private: str | None = None
@@ -68,7 +70,7 @@ class Settings:
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
-    ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST),
+    ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST), ARL_IMAGE,
     ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_NOTIFY_ALLOW_PRIVATE, ARL_PUBLIC_URL,
     ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES,
     ARL_SIGN, ARL_API_SECRETS and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
@@ -84,6 +86,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         gpu_ids=_gpus_here() if gpus is None else _gpu_ids(gpus),
         lease_s=_number(env, "ARL_LEASE_S", 30.0),
         disk_watermark_bytes=int(_number(env, "ARL_DISK_WATERMARK_BYTES", 64.0 * 1024 * 1024)),
+        own_image=env.get("ARL_IMAGE") or None,
         auto_target=env.get("ARL_TARGET") or None,
         docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
         http_allow_private=env.get("ARL_HTTP_ALLOW_PRIVATE") or None,

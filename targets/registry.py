@@ -49,6 +49,7 @@ def _docker(place: Place) -> Target:
         host=place.host,
         options=place.options,
         open_ranges=_open_ranges(place),
+        own_image=place.operator.get("own_image") or None,
     )
 
 

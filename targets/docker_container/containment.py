@@ -58,9 +58,13 @@ class Containment(Sandbox):
     """See targets.attempt_files.Sandbox. What of this machine a program sees is decided as for
     bubblewrap; how it is held is the engine's part."""
 
-    def __init__(self, root: str, open_ranges: Sequence[str] = ()) -> None:
-        """`open_ranges`: see targets.egress.access.lay_out."""
+    def __init__(
+        self, root: str, open_ranges: Sequence[str] = (), own_image: str | None = None
+    ) -> None:
+        """`open_ranges`: see targets.egress.access.lay_out. `own_image`: the image that this
+        very process runs in, whose files the engine has under no path of its machine."""
         self._root = root
+        self._own_image = own_image
         self.open_ranges = open_ranges
         self._interpreters = {}
         self._expected = threading.local()
@@ -109,7 +113,7 @@ class Containment(Sandbox):
             self._marks(spec),
             limits,
             Terms(
-                image=side.program.image or system_image(),
+                image=side.program.image or self._system_image(),
                 user=trial_user(),
                 processes=attempt_files.MAX_PROCESSES,
                 open_files=_open_files(),
@@ -137,7 +141,11 @@ class Containment(Sandbox):
 
     def _network(self, spec: AttemptSpec, side: Side) -> dict[str, Any]:
         """The container whose network the program's shares: there is one way out of it."""
-        car = access.side_car(f"{side.directory}/{layout.EGRESS}", python=sys.executable)
+        car = access.side_car(
+            f"{side.directory}/{layout.EGRESS}",
+            python=sys.executable,
+            is_installed=self._own_image is not None,
+        )
         python = Program(argv=("{python}",), python=sys.executable)
         user, _, group = car.user.partition(":")
         body = container_body(
@@ -147,8 +155,7 @@ class Containment(Sandbox):
                 cwd="/",
                 environment={"PATH": layout.CLEAN_PATH},
                 read_only={
-                    **self._system(side),
-                    **self._interpreter_mounts(sys.executable, python),
+                    **self._machine(side, sys.executable, python),
                     **car.mounts,
                 },
                 writable={},
@@ -156,7 +163,7 @@ class Containment(Sandbox):
             self._marks(spec),
             _NETWORK_LIMITS,
             Terms(
-                image=system_image(),
+                image=self._system_image(),
                 user=(int(user), int(group)),
                 processes=_NETWORK_PROCESSES,
                 open_files=_open_files(),
@@ -172,9 +179,18 @@ class Containment(Sandbox):
             mounts[f"{at}/{layout.PARAMS}"] = f"{of}/{layout.PARAMS}"
             mounts[f"{at}/{SIGNS}"] = f"{of}/{SIGNS}"
         if side.program.image is None:
-            mounts.update(self._system(side))
-            mounts.update(self._interpreter_mounts(executable, side.program))
+            mounts.update(self._machine(side, executable, side.program))
         return mounts
+
+    def _system_image(self) -> str:
+        """What stands for the system that this process runs on."""
+        return self._own_image or system_image()
+
+    def _machine(self, side: Side, executable: str, program: Program) -> dict[str, str]:
+        """What of that system is mounted: nothing of it where it is an image itself."""
+        if self._own_image is not None:
+            return {}
+        return {**self._system(side), **self._interpreter_mounts(executable, program)}
 
     def _system(self, side: Side) -> dict[str, str]:
         """This machine's own. Raises InvalidInput where that would show every attempt."""

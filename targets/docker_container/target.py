@@ -62,11 +62,12 @@ class DockerTarget(LocalProcessTarget):
         host: str,
         options: Mapping[str, str] | None = None,
         open_ranges: Sequence[str] = (),
+        own_image: str | None = None,
     ) -> None:
-        """`open_ranges`: see targets.egress.access.lay_out. Raises InvalidInput."""
+        """`open_ranges`, `own_image`: see Containment. Raises InvalidInput."""
         self._address = address_of(options or {})
         self._questions = EngineQuestions(self._address)
-        self._containment = Containment(os.path.abspath(root), open_ranges)
+        self._containment = Containment(os.path.abspath(root), open_ranges, own_image)
         self._mark = root_mark(str(root))
         super().__init__(
             root, store, host=host, sandbox=self._containment, daemon=_keeper(self._address)

@@ -123,13 +123,14 @@ def enter_argv(directory: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", _ENTER, "--new", f"{directory}/{SOCKET}", str(PORT))
 
 
-def side_car(directory: str, *, python: str) -> SideCar:
+def side_car(directory: str, *, python: str, is_installed: bool = False) -> SideCar:
     """The same for a container, whose own network is one with nothing but loopback already;
-    `python` is an interpreter inside."""
+    `python` is an interpreter inside. `is_installed`: its image has ARL where this one is."""
+    enter = _ENTER if is_installed else "/arl/egress_enter.py"
     return SideCar(
-        mounts={"/arl/egress": directory, "/arl/egress_enter.py": _ENTER},
+        mounts={"/arl/egress": directory, **({} if is_installed else {enter: _ENTER})},
         argv=(
-            *(python, "-I", "-S", "/arl/egress_enter.py"),
+            *(python, "-I", "-S", enter),
             *("--stay", f"/arl/egress/{SOCKET}", str(PORT)),
         ),
         user=f"{os.geteuid()}:{os.getegid()}",
