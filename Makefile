@@ -1,7 +1,7 @@
 # Everything starts here: each target sets up what it needs (scripts/setup.sh) and then runs one command.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup web demo looks test test-all lint format bench gpu-check clean
+.PHONY: help setup web image demo looks test test-all lint format bench gpu-check clean
 
 PY := .venv/bin/python
 # The dashboard is built while the system's packages install: the one computes, the other loads.
@@ -15,6 +15,9 @@ setup:  ## create .venv and install ARL into it (instant when nothing changed)
 
 web: setup  ## build the dashboard that arl serve shows (instant when nothing changed)
 	@bash scripts/build_web.sh
+
+image: web  ## build the image of deploy/compose.yaml, arl:latest (needs Docker)
+	@bash deploy/image.sh
 
 demo: setup  ## train, search, replay and promote a small model in ./demo (about 5 minutes, no root)
 	@bash scripts/build_web.sh || echo '==> No dashboard, then; everything else works without it'

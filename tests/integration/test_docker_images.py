@@ -21,7 +21,7 @@ from targets.protocol import ExitCause, Program
 from tests import image_registry
 from tests.docker_runs import docker_target, in_image, names_of
 from tests.private_engine import Engine
-from tests.target_runs import attempt, finish, log_of, run, wait_until
+from tests.target_runs import attempt, end_supervisor, finish, log_of, run, wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -93,6 +93,27 @@ def test_a_program_runs_in_an_image_as_in_this_machines_system(
     assert ended.exit.code == 0
     assert log_of(target, ended.handle) == "found in the PATH of the image\nblue\n"
     assert Path(target.outputs(ended.handle).root, "x").read_text() == "x\n"
+
+
+def test_where_arl_is_a_container_its_image_stands_for_the_machines_system(
+    tmp_path: Path, docker_engine: Engine, image: str
+) -> None:
+    target = DockerTarget(
+        tmp_path / "root",
+        ArtifactStore(tmp_path / "store"),
+        host="here",
+        options={"engine": docker_engine.host},
+        own_image=image,
+    )
+    try:
+        ended = run(target, "cat /proc/self/mounts; ls /usr/bin; exec /tools/own-tool")
+        assert ended.exit.code == 0
+        said = log_of(target, ended.handle)
+        assert said.endswith("found in the PATH of the image\n")
+        assert " /usr " not in said, "nothing of the machine is mounted"
+    finally:
+        target.close()
+        end_supervisor(tmp_path / "root")
 
 
 def test_an_image_cannot_make_itself_writable_nor_root(target: DockerTarget, image: str) -> None:

@@ -1,5 +1,6 @@
 """Small parts of the Docker target that need no engine."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from targets.docker_container.box import BoxLog
 from targets.docker_container.images import _digest_here, _repository
 from targets.docker_container.skeleton import system_archive, system_image
 from targets.docker_container.target import engine_warnings
-from targets.docker_container.usage import ControlGroups, Usage
+from targets.docker_container.usage import ControlGroups, Usage, is_neighbour
 from targets.program_log import LogWriter, read_log
 
 
@@ -171,3 +172,9 @@ def test_usage_only_grows() -> None:
 
 def test_the_groups_of_a_process_that_is_gone_say_nothing() -> None:
     assert ControlGroups(2**22 + 1).read() == Usage()
+
+
+def test_a_process_of_our_own_namespace_is_no_containers_first_one() -> None:
+    assert is_neighbour(os.getpid())
+    assert is_neighbour(os.getppid())
+    assert not is_neighbour(2**22 + 1), "of one that is not there nothing is known"
