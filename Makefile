@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 # The dashboard is built while the system's packages install: the one computes, the other loads.
-READY := bash scripts/build_web.sh & web=$$!; bash scripts/services.sh; services=$$?; wait $$web && exit $$services
+READY = bash scripts/build_web.sh & web=$$!; bash scripts/services.sh $(NEEDS); services=$$?; wait $$web && exit $$services
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -27,6 +27,7 @@ test: setup  ## everything CI runs, except what is marked slow
 	@$(READY)
 	@$(PY) scripts/check.py
 
+test-all: NEEDS = slow
 test-all: setup  ## the same with the full matrices (slow)
 	@$(READY)
 	@$(PY) scripts/check.py --slow

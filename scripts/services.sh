@@ -2,6 +2,7 @@
 # Sees to the system packages that some test groups need: PostgreSQL, bubblewrap, a Docker engine, squid, Chromium. As root on a
 # Debian-like system it installs what is missing, saying so; otherwise it changes nothing, and scripts/check.py tells
 # which groups could not run and why. What is installed already is left as it is.
+#   scripts/services.sh [slow]     slow: what the tests marked slow need, too
 # The tests start private servers in temporary folders; no service of the machine is created, started or touched.
 set -euo pipefail
 
@@ -82,6 +83,13 @@ install_squid() {
 
 has_chromium() { command -v chromium >/dev/null || command -v google-chrome >/dev/null; }
 
+has_compose() { command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1; }
+
+install_compose() {
+  say "Installing docker-compose with apt-get for the slow test of deploy/compose.yaml"
+  install_quietly docker-compose
+}
+
 install_chromium() {
   say "Installing Chromium with apt-get for the browser test group"
   install_quietly chromium
@@ -89,7 +97,9 @@ install_chromium() {
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then exit 0; fi
 missing=()
-for what in bubblewrap postgresql docker squid chromium; do
+wanted=(bubblewrap postgresql docker squid chromium)
+[ "${1:-}" != slow ] || wanted+=(compose)
+for what in "${wanted[@]}"; do
   "has_$what" || missing+=("$what")
 done
 if [ ${#missing[@]} = 0 ]; then exit 0; fi

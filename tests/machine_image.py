@@ -36,14 +36,23 @@ _FOLDERS: Final = (
 _LIBRARY: Final = re.compile(r"^\s*(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 
 
-def import_machine_image(tag: str, packages: Iterable[Path] = ()) -> str:
-    """Make the image `tag` in the engine of DOCKER_HOST, with these files and directories among
-    its Python's packages; its id."""
+def import_machine_image(
+    tag: str,
+    packages: Iterable[Path] = (),
+    *,
+    host: str | None = None,
+    libraries: Iterable[str] = (),
+) -> str:
+    """Make the image `tag` in the engine at `host`, or of DOCKER_HOST, with these files and
+    directories among its Python's packages; its id. `libraries`: further ones of this machine,
+    by the beginnings of their names."""
     with tempfile.TemporaryDirectory(prefix="arl-image-") as folder:
         root = Path(folder, "root")
         _lay_out(root)
         packages = list(packages)
         _copy_libraries_of(packages, root)
+        for name in libraries:
+            _copy_library(root, name)
         archive = Path(folder, "root.tar")
         with tarfile.open(archive, "w") as tar:
             tar.add(root, arcname=".", filter=_as_root)
@@ -52,6 +61,7 @@ def import_machine_image(tag: str, packages: Iterable[Path] = ()) -> str:
                 tar.add(package, arcname=str(place / package.name), filter=_as_root)
         imported = subprocess.run(
             ["docker", "import", "-c", "ENV PATH=/usr/local/bin:/usr/bin:/bin", archive, tag],
+            env={**os.environ, **({} if host is None else {"DOCKER_HOST": host})},
             capture_output=True,
             text=True,
             check=True,
@@ -75,7 +85,15 @@ def _lay_out(root: Path) -> None:
         _copy(Path(path), root / place.lstrip("/"))
     for name in _PROGRAMS:
         _copy(Path(_found(name)), root / "usr" / "bin" / name)
+    _copy(Path(_found("docker-init")), root / "usr" / "bin" / "tini")
     write_wheel(root / WHEELS.lstrip("/"), MARKER, MARKER_VERSION)
+
+
+def _copy_library(root: Path, name: str) -> None:
+    known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf"^\s*({re.escape(name)}\S*) .*=> (/\S+)$", known, re.MULTILINE)
+    assert found is not None, f"this machine has no {name}"
+    _copy(Path(found[2]), root / "usr" / "lib" / found[1])
 
 
 def _lay_out_python(root: Path) -> list[str]:
