@@ -17,6 +17,7 @@ from targets.docker_container.images import _digest_here, _repository
 from targets.docker_container.skeleton import system_archive, system_image
 from targets.docker_container.target import engine_warnings
 from targets.docker_container.usage import ControlGroups, Usage, is_neighbour
+from targets.egress import access
 from targets.program_log import LogWriter, read_log
 
 
@@ -178,3 +179,11 @@ def test_a_process_of_our_own_namespace_is_no_containers_first_one() -> None:
     assert is_neighbour(os.getpid())
     assert is_neighbour(os.getppid())
     assert not is_neighbour(2**22 + 1), "of one that is not there nothing is known"
+
+
+def test_in_arls_own_image_the_way_out_is_made_by_the_code_that_lies_there() -> None:
+    lent = access.side_car("/attempt/egress", python="/usr/bin/python3")
+    assert lent.argv[3] in lent.mounts
+    own = access.side_car("/attempt/egress", python="/usr/bin/python3", is_installed=True)
+    assert own.mounts == {"/arl/egress": "/attempt/egress"}, "the engine has no other path of it"
+    assert Path(own.argv[3]).is_file()
