@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from controller.settings import Settings, read_secret
 from controller.spec.plan_section import plan_fault
 from controller.spec.space import search_space
 from controller.spec.study import StudySpec, TargetSpec
+from controller.sweeper import Sweeper, release_words
 from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
@@ -49,6 +51,10 @@ class Cleaner:
 
     def release(self, target: Target, handle: str) -> None:
         self._pool.submit(_release, target, handle)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """After everything that was asked for so far."""
+        self._pool.submit(work)
 
     def close(self) -> None:
         """Finish what was asked for."""
@@ -89,6 +95,7 @@ class Service:
     store: ArtifactStore
     clock: Clock
     cleaner: Cleaner = field(default_factory=Cleaner)
+    sweeper: Sweeper = field(init=False)
     collecting: Jobs[Collected | Refused] = field(init=False)
     proposing: Jobs[Proposals] = field(init=False)
     woken: threading.Event = field(default_factory=threading.Event)
@@ -97,6 +104,9 @@ class Service:
     _targets: dict[Path, Target] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        home = Path(self.settings.home)
+        self.sweeper = Sweeper(self.ledger, self.store, home, self.cleaner.run)
+        self.store.why_gone = lambda digest: release_words(self.ledger, digest)
         self.collecting = Jobs(self.interrupt)
         self.proposing = Jobs(self.interrupt, threads=PROPOSING_THREADS)
 

@@ -3,13 +3,14 @@
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ledger.checkouts import Checkouts
 from ledger.digests import canonical_json
-from ledger.errors import ArtifactCorrupt, InvalidInput, NotFound
+from ledger.errors import ArtifactCorrupt, ArtifactLetGo, InvalidInput, NotFound
 from ledger.files import disk_full_at, hash_file
 from ledger.manifests import Manifest, check_manifest, parse_manifest, walk_files
 from ledger.objects import ObjectStore
@@ -35,6 +36,19 @@ class ArtifactStore:
             self._objects = ObjectStore(root)
             self._checkouts = Checkouts(self._objects)
         self._manifests: dict[str, Manifest] = {}
+        self.why_gone: Callable[[str], str | None] = lambda _digest: None
+        """Says why a tree that is not here (any more) was let go; None where nobody let it go.
+        Its readers then raise ArtifactLetGo, which is a NotFound, with these words."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The files below, for who takes away what nothing needs."""
+        return self._objects
+
+    @property
+    def checkouts(self) -> Checkouts:
+        """The directories made of trees, for the same."""
+        return self._checkouts
 
     def put_bytes(self, data: bytes) -> str:
         """Store `data` durably and return its digest. Storing it again writes nothing."""
@@ -86,7 +100,8 @@ class ArtifactStore:
 
     def manifest(self, tree: str) -> list[tuple[str, int, int, str]]:
         """(path, mode, size, sha256) of every file, by path. Raises NotFound, ArtifactCorrupt."""
-        return parse_manifest(tree, self._objects.read_bytes(tree))
+        with self._let_go(tree):
+            return parse_manifest(tree, self._objects.read_bytes(tree))
 
     def read_bytes(self, digest: str) -> bytes:
         """Verified content. Raises NotFound, ArtifactCorrupt."""
@@ -111,12 +126,13 @@ class ArtifactStore:
                 self._manifests.clear()
             if len(manifest) <= _MANIFEST_FILES_KEPT:
                 self._manifests[tree] = manifest
-        return self._checkouts.make(tree, manifest)
+        with self._let_go(tree):
+            return self._checkouts.make(tree, manifest)
 
     def copy_tree(self, tree: str, destination: Path) -> None:
         """A private writable copy below `destination`, which is made if missing.
         Raises NotFound, ArtifactCorrupt."""
-        with disk_full_at(destination):
+        with self._let_go(tree), disk_full_at(destination):
             destination.mkdir(parents=True, exist_ok=True)
             for path, mode, _, digest in self.manifest(tree):
                 target = destination / path
@@ -126,11 +142,23 @@ class ArtifactStore:
     def verify(self, digest: str) -> None:
         """Recompute a tree's digests from the bytes on disk. Raises ArtifactCorrupt, NotFound."""
         for path, _, size, content in self.manifest(digest):
-            found = hash_file(self._objects.path(content), f"{path} of tree {digest}")
+            with self._let_go(digest):
+                found = hash_file(self._objects.path(content), f"{path} of tree {digest}")
             if found != (content, size):
                 raise ArtifactCorrupt(
                     f"tree {digest}: the bytes of {path} ({self._objects.path(content)}) changed"
                 )
+
+    @contextmanager
+    def _let_go(self, tree: str) -> Iterator[None]:
+        """What is missing of a tree was perhaps let go on purpose: its readers say so."""
+        try:
+            yield
+        except NotFound as error:
+            reason = None if isinstance(error, ArtifactLetGo) else self.why_gone(tree)
+            if reason is None:
+                raise
+            raise ArtifactLetGo(reason) from error
 
     def _put_checked(self, manifest: Manifest) -> str:
         return self._objects.put_bytes(canonical_json([list(file) for file in manifest]).encode())

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,23 @@ class Checkouts:
         finally:
             remove_tree(temporary)
         return final
+
+    def each(self) -> Iterator[tuple[str, os.stat_result]]:
+        """The tree of every checkout, with its directory's status."""
+        for entry in os.scandir(self._trees):
+            yield entry.name, entry.stat(follow_symlinks=False)
+
+    def discard(self, tree: str) -> int:
+        """Delete a checkout; how many bytes that were in no other file."""
+        checkout = self._trees / tree
+        freed = sum(
+            status.st_size
+            for directory, _, names in os.walk(checkout)
+            for status in (os.lstat(os.path.join(directory, name)) for name in names)
+            if status.st_nlink == 1
+        )
+        self._discard(checkout)
+        return freed
 
     def _fill(self, directory: Path, manifest: Manifest) -> None:
         directory.mkdir()

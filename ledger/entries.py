@@ -25,6 +25,7 @@ from ledger.records import (
     TrialKind,
     Verdict,
 )
+from ledger.retention_entries import ArtifactReleased
 from ledger.service_entries import ServiceEntry
 from ledger.setting_entries import SettingChanged
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
@@ -431,6 +432,7 @@ Entry: TypeAlias = (
     | AttemptExited
     | AttemptEnded
     | ArtifactRecorded
+    | ArtifactReleased
     | TrialEvaluated
     | TrialDecided
     | TrialServed

@@ -15,6 +15,12 @@ class NotFound(ArlError):
     code = "not_found"
 
 
+class ArtifactLetGo(NotFound):
+    """What a trial saved was let go on purpose, by the study's retention."""
+
+    code = "artifact_let_go"
+
+
 class InvalidInput(ArlError):
     """Something a user wrote is wrong; the message names the field, the value and the rule."""
 
@@ -96,6 +102,12 @@ class LedgerUnavailable(ArlError):
     """The database cannot be opened, or does not answer."""
 
     code = "ledger_unavailable"
+
+
+class LedgerRestored(ArlError):
+    """The database holds less than was once written to it: an older copy took its place."""
+
+    code = "ledger_restored"
 
 
 class TargetUnavailable(ArlError):

@@ -1,4 +1,9 @@
-"""Files by the sha256 of their content: written beside, fsynced, renamed into place."""
+"""Files by the sha256 of their content: written beside, fsynced, renamed into place.
+
+What nothing needs any more is taken away by `discard`, in whatever process. A file's access time
+says when somebody last stored it or relied on its being stored: `has` and every `put` set it, so
+that what is about to be named in the ledger is told from what nothing names.
+"""
 
 import hashlib
 import os
@@ -16,6 +21,8 @@ from ledger.files import BUFFER_BYTES, disk_full_at, remove_tree, sync_directory
 
 STORED_MTIME_NS: Final = 10**9
 """Every stored file has this time; a file that was written to since has another one."""
+RELIED_ON_S: Final = 60.0
+"""How long `has` believes what it found before it looks, and says so, again."""
 
 _KNOWN_LIMIT: Final = 1024
 _SWEEP_AGE_S: Final = 86_400.0
@@ -31,7 +38,7 @@ class ObjectStore:
         self.incoming = root / "incoming"
         for directory in (self._objects, self.incoming):
             directory.mkdir(parents=True, exist_ok=True)
-        self._known: dict[str, None] = {}
+        self._known: dict[str, float] = {}
         self._writer = f"{_here()}-{os.getpid()}-{_started(os.getpid())}"
         self._sweep()
 
@@ -47,7 +54,20 @@ class ObjectStore:
         return self._objects / digest[:2] / digest[2:]
 
     def has(self, digest: str) -> bool:
-        return digest in self._known or self.path(digest).exists()
+        """Whether it is here; if so it will be for a while yet, whatever else is taken away."""
+        if time.monotonic() - self._known.get(digest, -RELIED_ON_S) < RELIED_ON_S:
+            return True
+        path = self.path(digest)
+        try:
+            changed_ns = path.lstat().st_mtime_ns  # kept: it shows whether the file was damaged
+            os.utime(path, ns=(time.time_ns(), changed_ns))
+        except FileNotFoundError:
+            self._known.pop(digest, None)
+            return False
+        except PermissionError:  # another user's store: who may not change it takes nothing away
+            pass
+        self._remember(digest)
+        return True
 
     def put_bytes(self, data: bytes) -> str:
         digest = sha256_hex(data)
@@ -55,7 +75,7 @@ class ObjectStore:
             with self._incoming_file() as (fd, temporary):
                 write_all(fd, data)
                 self._keep(fd, temporary, digest)
-        self._remember(digest)
+            self._remember(digest)
         return digest
 
     def put_open_file(self, source: int, limit_bytes: int | None) -> tuple[str, int]:
@@ -72,8 +92,42 @@ class ObjectStore:
             digest = hasher.hexdigest()
             if not self.has(digest):
                 self._keep(fd, temporary, digest)
-        self._remember(digest)
+                self._remember(digest)
         return digest, size
+
+    def each(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Every stored file with its status."""
+        for shelf in os.scandir(self._objects):
+            if not shelf.is_dir(follow_symlinks=False):
+                continue
+            for entry in os.scandir(shelf.path):
+                try:
+                    yield shelf.name + entry.name, entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # somebody else took it away
+                    continue
+
+    def status(self, digest: str) -> os.stat_result | None:
+        """Of a stored file; None where it is not stored."""
+        try:
+            return self.path(digest).lstat()
+        except FileNotFoundError:
+            return None
+
+    def discard(self, digest: str, unused_since: os.stat_result) -> bool:
+        """Take a file away, unless somebody relied on it since that status was read."""
+        path, away = self.path(digest), self.new_incoming()
+        try:
+            if path.lstat().st_atime_ns != unused_since.st_atime_ns:
+                return False
+            os.rename(path, away)
+        except FileNotFoundError:
+            return False
+        # Who relies on it looks at its name: before the name went away that shows here.
+        if away.lstat().st_atime_ns != unused_since.st_atime_ns:
+            os.rename(away, path)
+            return False
+        away.unlink()
+        return True
 
     def read_bytes(self, digest: str) -> bytes:
         """Verified content. Raises NotFound, ArtifactCorrupt."""
@@ -143,7 +197,7 @@ class ObjectStore:
             path.parent.mkdir(exist_ok=True)
             sync_directory(self._objects)
         os.fchmod(fd, 0o444)
-        os.utime(fd, ns=(STORED_MTIME_NS, STORED_MTIME_NS))
+        os.utime(fd, ns=(time.time_ns(), STORED_MTIME_NS))
         os.fsync(fd)
         os.replace(temporary, path)
         sync_directory(path.parent)
@@ -152,7 +206,7 @@ class ObjectStore:
         """So that what every trial stores again (the empty tree) costs no system call."""
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
-        self._known[digest] = None
+        self._known[digest] = time.monotonic()
 
     def _sweep(self) -> None:
         """Delete what processes that are gone left half written."""

@@ -8,3 +8,10 @@ def known_index(first: str, *columns: str) -> Index:
     has = text(f"{first} IS NOT NULL")
     name = f"ix_trials_study_id_{first}"
     return Index(name, "study_id", first, *columns, sqlite_where=has, postgresql_where=has)
+
+
+def released_index() -> Index:
+    """Of the artifacts that were let go."""
+    has = text("released_at IS NOT NULL")
+    name = "ix_artifacts_released"
+    return Index(name, "digest", sqlite_where=has, postgresql_where=has)

@@ -209,6 +209,9 @@ def project_artifact(entry: ArtifactRecorded, to: Projection) -> None:
         "files": entry.files,
         "size_bytes": entry.size_bytes,
         "created_at": to.at,
+        "released_at": None,
+        "release_reason": None,
+        "release_policy": None,
     }
     to.add(_INSERT_ARTIFACT, row, entry.attempt_id, entry.trial_id)
     if not entry.collects:

@@ -50,6 +50,7 @@ from ledger.project_conversions import (
 from ledger.project_imports import project_imported_study, project_imported_trial
 from ledger.project_model_calls import project_called, project_reserved, project_settled
 from ledger.project_network import project_requests
+from ledger.project_releases import project_release
 from ledger.project_studies import (
     project_budget,
     project_command,
@@ -69,6 +70,7 @@ from ledger.project_trials import (
     project_served,
 )
 from ledger.projection import Projection
+from ledger.retention_entries import ArtifactReleased
 from ledger.setting_entries import SettingChanged
 
 _Projector: TypeAlias = Callable[[Any, Projection], None]
@@ -109,6 +111,7 @@ _PROJECTORS: Final[Mapping[type, _Projector]] = {
     AttemptExited: project_exit,
     AttemptEnded: project_ended_attempt,
     ArtifactRecorded: project_artifact,
+    ArtifactReleased: project_release,
     StudyImported: project_imported_study,
     TrialImported: project_imported_trial,
 }

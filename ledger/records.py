@@ -215,6 +215,11 @@ class Artifact:
     role: ArtifactRole
     files: int
     size_bytes: int
+    released_at: float | None = None
+    """When it was let go; None while it is kept."""
+    release_reason: str | None = None
+    """One of retention_entries.ReleaseReason."""
+    release_policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,6 +177,9 @@ def artifact_from(row: R) -> Artifact:
         role=ArtifactRole(row.role),
         files=row.files,
         size_bytes=row.size_bytes,
+        released_at=row.released_at,
+        release_reason=row.release_reason,
+        release_policy=row.release_policy,
     )
 
 

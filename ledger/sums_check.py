@@ -23,6 +23,7 @@ from ledger.rows import (
     TRIALS,
 )
 from ledger.states import FREE, STUDY_TERMINAL, TRIAL_TERMINAL, AttemptState
+from ledger.tree_references import let_go_trees
 
 _UNRECORDED = (Resource.LLM_TOKENS, Resource.LLM_COST_USD)
 """What is set aside for calls under way is in no row but the budget's own; a study that is over
@@ -94,8 +95,10 @@ def _by_study(session: ReadSession, query: Any) -> _Sums:
 def artifact_findings(
     session: ReadSession, store: ArtifactStore, say: Callable[[str], None]
 ) -> Iterator[Finding]:
-    """Trees that the ledger refers to and the store lacks or holds damaged."""
-    trees = dict(_referenced_trees(session))
+    """Trees that the ledger refers to and the store lacks or holds damaged; those that were let go
+    on purpose may be gone."""
+    let_go = let_go_trees(session)
+    trees = {t: where for t, where in _referenced_trees(session) if t not in let_go}
     bundles = select(STUDIES.c.bundle_digest, STUDIES.c.id).where(STUDIES.c.bundle_digest != "")
     for digest, study_id in {
         row[0]: row[1] for row in session.connection.execute(bundles)

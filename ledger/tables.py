@@ -15,6 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ledger import pool_tables  # noqa: F401  # its tables, too
+from ledger.artifact_tables import ArtifactRow
 from ledger.conversion_tables import ConversionRow, MeasurementRow
 from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index
@@ -24,6 +25,7 @@ from ledger.table_base import DIGEST, ID, NAME, NAMING, SEQUENCE, Base
 __all__ = [
     "NAMING",
     "AliasRow",
+    "ArtifactRow",
     "Base",
     "ConversionRow",
     "CursorRow",
@@ -183,17 +185,6 @@ class LatestValueRow(Base):
     step: Mapped[int] = mapped_column(BigInteger)
     value: Mapped[str] = mapped_column(String(32))
     """JSON: a number, or "nan", "inf", "-inf"."""
-
-
-class ArtifactRow(Base):
-    __tablename__ = "artifacts"
-    attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
-    role: Mapped[str] = mapped_column(NAME, primary_key=True)
-    digest: Mapped[str] = mapped_column(DIGEST, index=True)
-    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
-    files: Mapped[int] = mapped_column(Integer)
-    size_bytes: Mapped[int] = mapped_column(BigInteger)
-    created_at: Mapped[float] = mapped_column(Double)
 
 
 class EvaluationRow(Base):

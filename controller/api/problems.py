@@ -28,6 +28,7 @@ STATUS: Final[Mapping[str, int]] = {
     "not_found": 404,
     "too_slow": 408,
     "conflict": 409,
+    "artifact_let_go": 410,
     "study_busy": 409,
     "stale_fence": 409,
     "illegal_transition": 409,
@@ -44,6 +45,7 @@ STATUS: Final[Mapping[str, int]] = {
     "ledger_unavailable": 503,
     "ledger_too_new": 503,
     "ledger_too_old": 503,
+    "ledger_restored": 503,
     "target_unavailable": 503,
     "disk_full": 507,
 }
@@ -55,6 +57,7 @@ TITLES: Final[Mapping[int, str]] = {
     405: "No such method here",
     408: "Too slow",
     409: "Not in the present state",
+    410: "Let go",
     413: "Too large",
     415: "Not JSON",
     421: "Not this server's name",

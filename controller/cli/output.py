@@ -35,6 +35,7 @@ _CODES: Final[Mapping[type[er.ArlError], int]] = {
     er.LedgerUnavailable: INFRASTRUCTURE,
     er.LedgerTooNew: INFRASTRUCTURE,
     er.LedgerTooOld: INFRASTRUCTURE,
+    er.LedgerRestored: INFRASTRUCTURE,
     er.DiskFull: INFRASTRUCTURE,
     er.TargetUnavailable: INFRASTRUCTURE,
     er.BundleChanged: CHECK_FAILED,

@@ -10,6 +10,7 @@ from controller.spec.notify import NotifySpec
 from controller.spec.plan_section import PlanSpec
 from controller.spec.pruning import PruningSpec
 from controller.spec.quantities import Count, Seconds
+from controller.spec.retention import RetentionSpec
 from controller.spec.space import (
     CategoricalSpec,
     FloatSpec,
@@ -41,6 +42,7 @@ __all__ = [
     "ProposerSpec",
     "PruningSpec",
     "ResourcesSpec",
+    "RetentionSpec",
     "RetriesSpec",
     "StopSpec",
     "Strict",
@@ -279,6 +281,8 @@ class StudySpec(Strict):
     """Webhooks that are told of what happens; each a section."""
     convert: tuple[ConvertSpec, ...] = ()
     """What is made of the promoted model, each judged on the holdout before it may be served."""
+    retention: RetentionSpec | None = None
+    """What is kept of what trials saved and said. Without it everything is."""
 
     def baselines(self) -> int:
         """How many baseline trials the study starts with."""

@@ -39,6 +39,7 @@ _SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
     ("promotion",): s.PromotionSpec,
     ("promotion", "guard", "*"): s.GuardSpec,
     ("notify", "*"): s.NotifySpec,
+    ("retention",): s.RetentionSpec,
     ("convert", "*"): s.ConvertSpec,
 }
 
@@ -52,15 +53,6 @@ _OWN_NAMES: Final = (
     ["notify"],
 )
 """Sections whose keys (or places) are the user's own."""
-
-LATER_KEYS: Final = frozenset(
-    {
-        ("retention",),
-    }
-)
-"""Keys of the design that a later version reads."""
-
-NOT_YET: Final = "it is not available in this version"
 
 
 def problems_of(error: ValidationError, at: Location = ()) -> Iterator[Problem]:
@@ -139,8 +131,6 @@ def _pattern(location: Location) -> Location:
 
 
 def _unknown_key(location: Location, value: object, known: list[str]) -> Problem:
-    if _pattern(location) in LATER_KEYS:
-        return Problem(path(*location), NOT_YET, "remove it", shown(value))
     key, section = str(location[-1]), location[:-1]
     near, elsewhere = suggestion(key, known), _homes(key, section)
     if elsewhere:

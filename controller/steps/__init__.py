@@ -19,6 +19,7 @@ from controller.steps import (
     prepare,
     propose,
     replay,
+    retain,
 )
 from controller.steps.context import StepContext
 from ledger.states import StudyState
@@ -38,11 +39,25 @@ STEPS: Final[Mapping[StudyState, tuple[Step, ...]]] = {
     # Begun first: a pause asked for before any worker came must find something to pause.
     StudyState.SUBMITTED: (prepare.begin, commands.run),
     StudyState.PREPARING: (commands.run, launch.start, observe.run, prepare.run),
-    StudyState.RUNNING: (commands.run, *_TRIALS, propose.run, launch.plan),
-    StudyState.PAUSED: (commands.run, *_TRIALS, launch.plan),
-    StudyState.DRAINING: (commands.run, *_TRIALS, asking.finish, launch.plan, replay.run),
-    StudyState.REPLAYING: (commands.run, *_TRIALS, replay.run, convert.run, launch.plan),
-    StudyState.COMPLETED: (commands.run,),
-    StudyState.FAILED: (commands.run,),
-    StudyState.CANCELLED: (commands.run,),
+    StudyState.RUNNING: (commands.run, *_TRIALS, propose.run, launch.plan, retain.run),
+    StudyState.PAUSED: (commands.run, *_TRIALS, launch.plan, retain.run),
+    StudyState.DRAINING: (
+        commands.run,
+        *_TRIALS,
+        asking.finish,
+        launch.plan,
+        replay.run,
+        retain.run,
+    ),
+    StudyState.REPLAYING: (
+        commands.run,
+        *_TRIALS,
+        replay.run,
+        convert.run,
+        launch.plan,
+        retain.run,
+    ),
+    StudyState.COMPLETED: (commands.run, retain.run),
+    StudyState.FAILED: (commands.run, retain.run),
+    StudyState.CANCELLED: (commands.run, retain.run),
 }

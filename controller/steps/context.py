@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from controller.clock import Clock
@@ -77,6 +77,10 @@ class StepContext:
     """The guidance of the study for language models."""
     release: Callable[[Target, str], None]
     """Deletes what an ended attempt left, in its own time."""
+    let_go: Callable[[], None]
+    """Deletes what was let go, in its own time."""
+    cap_logs: Callable[[Collection[str], int], None]
+    """Cuts what these trials said to so many bytes, in its own time."""
     active_since: float
     """Monotonic time at which the study's `active_s` was read."""
     news: set[str] = field(default_factory=set)

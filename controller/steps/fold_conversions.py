@@ -45,6 +45,7 @@ def fold_ended(view: StudyView, entry: ConversionEnded) -> None:
         artifact_digest=entry.artifact_digest,
         evidence=entry.evidence,
     )
+    view.is_retained = False
 
 
 def file_converted(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.steps.fold_conversions import file_converted
+from controller.steps.fold_retention import file_saved
 from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView, needs_times
 from evaluator.objective import is_better
 from evaluator.pruning import Curve, OtherCurve, pack_curve
@@ -45,6 +46,7 @@ def end_trial(
     complete = state is TrialState.COMPLETE
     scored = trial.scores.get(Split.SEARCH)
     value = (served if scored is None else scored.value) if complete else None
+    file_saved(view, trial, state, reason, value)
     if trial.kind is TrialKind.SEARCH:
         shift(view, Resource.TRIALS, -1.0, 0.0 if reason in FREE else 1.0)
         view.finished.append(

@@ -7,6 +7,7 @@ from typing import Any, Final
 from controller.spec.loading import with_setting
 from controller.steps.fold_conversions import fold_ended, fold_measured, fold_opened
 from controller.steps.fold_endings import end_trial, shift
+from controller.steps.fold_retention import fold_recorded, fold_released
 from controller.steps.view import LiveAttempt, LiveTrial, StudyView
 from ledger import conversion_entries as c
 from ledger import entries as e
@@ -19,6 +20,7 @@ from ledger.records import (
     TrialKind,
     Verdict,
 )
+from ledger.retention_entries import ArtifactReleased
 from ledger.setting_entries import SettingChanged
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState, fault_class
 
@@ -32,6 +34,7 @@ def fold(view: StudyView, entry: e.Entry) -> None:
 
 def _study_moved(view: StudyView, entry: e.StudyMoved) -> None:
     paused = entry.new is StudyState.PAUSED
+    view.is_retained = False
     view.study = replace(
         view.study,
         state=entry.new,
@@ -165,6 +168,7 @@ def _attempt_ended(view: StudyView, entry: e.AttemptEnded) -> None:
 def _artifact_recorded(view: StudyView, entry: e.ArtifactRecorded) -> None:
     if entry.trial_id is None:
         return
+    fold_recorded(view, entry)
     trial = view.live[entry.trial_id]
     if entry.role is ArtifactRole.MODEL:
         trial.model_digest = entry.digest
@@ -224,6 +228,7 @@ def _family_moved(view: StudyView, entry: e.FamilyMoved) -> None:
     )
     if entry.detail:
         view.study = replace(view.study, detail=entry.detail)
+    view.is_retained = False
 
 
 _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
@@ -242,6 +247,7 @@ _FOLDS: Final[dict[type, Callable[[StudyView, Any], None]]] = {
     e.AttemptExited: _attempt_exited,
     e.AttemptEnded: _attempt_ended,
     e.ArtifactRecorded: _artifact_recorded,
+    ArtifactReleased: fold_released,
     e.TrialEvaluated: _trial_evaluated,
     e.TrialDecided: _trial_decided,
     e.TrialServed: _trial_served,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from controller.decisions.retention import Ended, Saved
 from controller.spec.space import baseline_params
 from controller.steps.changed_spec import load_spec
 from controller.steps.fold_conversions import file_converted
@@ -30,8 +31,9 @@ from ledger.records import (
     Trial,
     TrialKind,
 )
+from ledger.saved_reads import saved_artifacts
 from ledger.search import FinishedTrial
-from ledger.states import Reason, TrialState
+from ledger.states import TRIAL_TERMINAL, Reason, TrialState
 
 INCUMBENT: Final = "incumbent"
 """Where the report of `inputs_frozen` names whom the study has to beat."""
@@ -71,7 +73,34 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     load_live_trials(session, view, state)
     _load_converting(view, state)
     _load_curves(view, state)
+    if spec.retention is not None:
+        load_saved(session, view)
     return view
+
+
+def load_saved(session: ReadSession, view: StudyView) -> None:
+    """What trials saved that was not let go."""
+    for found in saved_artifacts(session, view.study.id):
+        trial, artifact = found.trial, found.artifact
+        ended = None
+        if trial.state in TRIAL_TERMINAL and trial.reason is not None:
+            ended = Ended(
+                number=trial.number,
+                kind=trial.kind,
+                candidate_id=trial.candidate_id,
+                state=trial.state,
+                reason=trial.reason,
+                value=trial.value,
+                finish_seq=trial.finish_seq or 0,
+            )
+        view.saved[artifact.attempt_id, artifact.role] = Saved(
+            attempt_id=artifact.attempt_id,
+            trial_id=trial.id,
+            role=artifact.role,
+            digest=artifact.digest,
+            size_bytes=artifact.size_bytes,
+            ended=ended,
+        )
 
 
 def _load_curves(view: StudyView, state: LiveState) -> None:

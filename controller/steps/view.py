@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from controller.decisions.retention import Saved
 from controller.spec.study import StudySpec
 from evaluator.pruning import OtherCurve, PackedCurve
 from ledger import entries as e
 from ledger.conversion_records import Conversion
 from ledger.records import (
+    ArtifactRole,
     AttemptKind,
     BudgetLine,
     Command,
@@ -223,6 +225,12 @@ class StudyView:
     """Search scores of candidates that were measured more than once (`duplicates: replicate`)."""
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=DURATIONS_KEPT))
     commands: list[Command] = field(default_factory=list)
+    saved: dict[tuple[str, ArtifactRole], Saved] = field(default_factory=dict)
+    """By attempt: checkpoints not let go, of a study that does not keep everything."""
+    quiet: list[str] = field(default_factory=list)
+    """Trials that ended and whose logs were not capped yet, where the study wants that."""
+    is_retained: bool = False
+    """Whether what could be let go was, as things are."""
 
     @property
     def needs_scores(self) -> bool:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from typing import Final
 
-from controller.steps import STEPS, commands
+from controller.steps import STEPS, commands, retain
 from controller.steps.capacity import Capacity
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
@@ -73,6 +73,7 @@ class StudyDriver:
             and not self._ctx.batch
             and not self._owed
             and not self.view.attempts()
+            and (self.view.is_retained or self.view.spec.retention is None)
         )
 
     @property
@@ -116,6 +117,7 @@ class StudyDriver:
             else:  # what runs goes on by itself and is observed again once the condition clears
                 commands.run(ctx)
                 self._capacity.rest(self.study_id)
+                retain.run(ctx)
             self._commit_if_due()
         except (DiskFull, TargetUnavailable) as error:
             self._hold(error)

@@ -107,6 +107,7 @@ class Worker:
             self._renew()
             self._claim(only)
             self._pool.look()
+            self._service.sweeper.turn()
             for study_id in list(self._drivers):
                 with self._contained(study_id):
                     self._tick(study_id)

@@ -38,6 +38,8 @@ def open_study(service: Service, study_id: str, capacity: Capacity) -> OpenedStu
         proposing=service.proposing,
         brief=service.brief(view.spec),
         release=service.cleaner.release,
+        let_go=service.sweeper.let_go,
+        cap_logs=service.sweeper.cap_logs,
         proposer=service.proposer(study_id, view.spec),
         space=service.space(view.spec),
         settings=service.settings,

@@ -61,7 +61,32 @@ def test_storing_again_writes_nothing(store: ArtifactStore, tmp_path: Path) -> N
     before = object_path(tmp_path / "store", digest).stat()
     assert ArtifactStore(tmp_path / "store").put_bytes(b"hello") == digest
     after = object_path(tmp_path / "store", digest).stat()
-    assert (before.st_ino, before.st_ctime_ns) == (after.st_ino, after.st_ctime_ns)
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert after.st_atime_ns > before.st_atime_ns, "it shows that somebody relies on it"
+
+
+def test_what_is_relied_on_again_is_not_taken_away(store: ArtifactStore, tmp_path: Path) -> None:
+    digest = store.put_bytes(b"hello")
+    seen = store.objects.status(digest)
+    assert seen is not None
+    ArtifactStore(tmp_path / "store").put_bytes(b"hello")  # as another process does
+    assert store.objects.discard(digest, seen) is False
+    assert store.read_bytes(digest) == b"hello"
+    found = store.objects.status(digest)
+    assert found is not None
+    assert store.objects.discard(digest, found) is True
+    assert ArtifactStore(tmp_path / "store").has(digest) is False
+    assert leftovers(tmp_path) == []
+
+
+def test_a_damaged_file_still_shows_after_it_was_relied_on(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
+    digest = store.put_bytes(b"hello")
+    damage(object_path(tmp_path / "store", digest))
+    before = object_path(tmp_path / "store", digest).stat().st_mtime_ns
+    assert ArtifactStore(tmp_path / "store").has(digest)
+    assert object_path(tmp_path / "store", digest).stat().st_mtime_ns == before
 
 
 def test_the_empty_tree_costs_no_system_call_again(store: ArtifactStore, tmp_path: Path) -> None:

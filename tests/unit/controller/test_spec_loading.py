@@ -201,7 +201,7 @@ def test_every_problem_is_told_at_once_across_sections() -> None:
         space__y={"type": "int", "low": 3, "high": 3},
         budget__trials=0,
         parallel="2",
-        retention=[],
+        retention__checkpoints="best-0",
         nmae="x",
     )
     fields = {problem.split(":")[0] for problem in problems(document)}
@@ -211,7 +211,7 @@ def test_every_problem_is_told_at_once_across_sections() -> None:
         "space.y.low",
         "budget.trials",
         "parallel",
-        "retention",
+        "retention.checkpoints",
         "nmae",
     }
 
@@ -224,12 +224,6 @@ def test_a_problem_has_its_parts_for_a_program_to_read() -> None:
     assert problem.rule == "it must be at least 1"
     assert problem.remedy == "write a larger number"
     assert refused.value.code == "invalid_input"
-
-
-@pytest.mark.parametrize("key", ["retention"])
-def test_a_key_of_a_later_version_says_so(key: str) -> None:
-    found = problems(changed(COMMAND, **{key: []}))
-    assert found == [f"{key}: []: it is not available in this version; remove it"]
 
 
 @pytest.mark.parametrize(
