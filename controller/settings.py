@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from controller.disk_space import REMEDY, Disk, MinFree, parse_min_free, read_disks
 from ledger.errors import InvalidInput
 
 
@@ -23,8 +24,8 @@ class Settings:
     memory_bytes: int
     gpu_ids: tuple[str, ...]
     lease_s: float
-    disk_watermark_bytes: int
-    """Free space below which no trial is admitted and running studies pause."""
+    disk_min_free: MinFree
+    """Free space, on the artifacts' disk and the ledger's, below which running studies pause."""
     docker_host: str | None = None
     """Of the engine that target docker uses; None: the usual socket of this machine."""
     own_image: str | None = None
@@ -58,6 +59,18 @@ class Settings:
     here."""
 
     @property
+    def ledger_file(self) -> Path | None:
+        """The ledger, where it is a file of this machine."""
+        scheme, _, rest = self.ledger_url.partition("://")
+        if not rest:
+            return Path(self.ledger_url)
+        return Path(rest[1:]) if scheme.partition("+")[0] == "sqlite" else None
+
+    def disks(self) -> list[Disk]:
+        """The file systems that ARL writes to, as they are now."""
+        return read_disks(self.home, self.ledger_file, self.disk_min_free)
+
+    @property
     def heads_path(self) -> Path:
         """Where the heads of the ledger's chains are remembered, outside the database."""
         return self.home / "heads.jsonl"
@@ -70,7 +83,7 @@ class Settings:
 
 def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from ARL_HOME, ARL_LEDGER, ARL_HOST, ARL_CPUS, ARL_MEMORY_BYTES, ARL_GPUS,
-    ARL_LEASE_S, ARL_DISK_WATERMARK_BYTES, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST), ARL_IMAGE,
+    ARL_LEASE_S, ARL_DISK_MIN_FREE, ARL_TARGET, ARL_DOCKER_HOST (or DOCKER_HOST), ARL_IMAGE,
     ARL_HTTP_ALLOW_PRIVATE, ARL_MODELS_ALLOW_PRIVATE, ARL_NOTIFY_ALLOW_PRIVATE, ARL_PUBLIC_URL,
     ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES,
     ARL_SIGN, ARL_API_SECRETS and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
@@ -85,7 +98,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         memory_bytes=int(_number(env, "ARL_MEMORY_BYTES", float(_physical_memory()))),
         gpu_ids=_gpus_here() if gpus is None else _gpu_ids(gpus),
         lease_s=_number(env, "ARL_LEASE_S", 30.0),
-        disk_watermark_bytes=int(_number(env, "ARL_DISK_WATERMARK_BYTES", 64.0 * 1024 * 1024)),
+        disk_min_free=_min_free(env),
         own_image=env.get("ARL_IMAGE") or None,
         auto_target=env.get("ARL_TARGET") or None,
         docker_host=env.get("ARL_DOCKER_HOST") or env.get("DOCKER_HOST") or None,
@@ -178,6 +191,16 @@ def _secret_hosts(text: str) -> frozenset[str]:
                 f"ARL_API_SECRETS: {part!r}: write ARL_SECRET_NAME@host, separated by commas"
             )
     return frozenset(found)
+
+
+def _min_free(env: Mapping[str, str]) -> MinFree:
+    if env.get("ARL_DISK_WATERMARK_BYTES"):
+        raise InvalidInput(f"ARL_DISK_WATERMARK_BYTES: it is ARL_DISK_MIN_FREE now; {REMEDY}")
+    text = env.get("ARL_DISK_MIN_FREE") or "64MiB"
+    try:
+        return parse_min_free(text)
+    except ValueError as error:
+        raise InvalidInput(f"ARL_DISK_MIN_FREE: {text!r}: {error}") from None
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool:

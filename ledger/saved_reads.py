@@ -35,12 +35,18 @@ def saved_artifacts(session: ReadSession, study_id: str) -> Sequence[SavedArtifa
         )
     )
     found = [artifact_from(row) for row in session.connection.execute(query)]
-    trials: dict[str, Trial] = {}
-    for ids in chunks(sorted({str(artifact.trial_id) for artifact in found})):
-        rows = session.connection.execute(select(TRIALS).where(TRIALS.c.id.in_(ids)))
-        trials.update((row.id, trial_from(row)) for row in rows)
+    trials = trials_by_id(session, {str(artifact.trial_id) for artifact in found})
     pairs = [SavedArtifact(artifact, trials[str(artifact.trial_id)]) for artifact in found]
     return sorted(pairs, key=lambda pair: (pair.trial.number, pair.artifact.attempt_id))
+
+
+def trials_by_id(session: ReadSession, ids: Collection[str]) -> dict[str, Trial]:
+    """Those of the trials that there are."""
+    found: dict[str, Trial] = {}
+    for chunk in chunks(sorted(ids)):
+        rows = session.connection.execute(select(TRIALS).where(TRIALS.c.id.in_(chunk)))
+        found.update((row.id, trial_from(row)) for row in rows)
+    return found
 
 
 def studies_with_checkpoints(session: ReadSession) -> Sequence[str]:

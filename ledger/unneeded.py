@@ -68,9 +68,11 @@ def find_unneeded(
     graces: Graces = Graces(),
 ) -> list[Unneeded]:
     """In the order in which it may be taken away: of a tree its files before what names them.
+
     With `orphans` also what nothing names at all; `also_needed` are trees in use that no row
-    names, `also_let_go` artifacts that are about to be. Raises ArtifactCorrupt: a tree that is needed is damaged, so that its files are not
-    known."""
+    names, `also_let_go` artifacts (attempt, role, digest) that are about to be let go. Raises
+    ArtifactCorrupt: a tree that is needed is damaged, so that its files are not known.
+    """
     let_go = let_go_trees(session, also_let_go)
     found = _candidates(store, let_go, orphans=orphans)
     checkouts = {

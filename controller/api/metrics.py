@@ -1,10 +1,8 @@
 """What Prometheus reads: the requests this process answered, and the ledger as it is."""
 
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import (
@@ -93,9 +91,12 @@ class _LedgerCollector(Collector):
         told = "Notifications that webhooks did not take, by state."
         yield _labelled("arl_notifications", told, "state", found.notifications)
         yield _plain("arl_promotions_awaiting", "Promotions that await approval.", found.awaiting)
-        home = Path(self._service.settings.home)
-        yield _plain("arl_disk_free_bytes", "Free below ARL_HOME.", shutil.disk_usage(home).free)
-        yield _plain("arl_disk_size_bytes", "Of that disk.", shutil.disk_usage(home).total)
+        for disk, name in zip(self._service.settings.disks(), ("arl", "arl_ledger"), strict=False):
+            holds = f"on the disk with {disk.holds}."
+            yield _plain(f"{name}_disk_free_bytes", f"Free {holds}", disk.free_bytes)
+            yield _plain(f"{name}_disk_size_bytes", f"All {holds}", disk.total_bytes)
+            wanted = f"Below that studies pause: {holds}"
+            yield _plain(f"{name}_disk_min_free_bytes", wanted, disk.min_free_bytes)
         yield _plain("arl_ledger_size_bytes", "Of the ledger's database.", found.size_bytes)
         yield from _budgets(found.budgets)
         yield from _counters(ended)

@@ -50,13 +50,22 @@ def sweep(service: Service, *, now: float) -> None:
     """What is older than it may be at `now`, seconds since the epoch. Never what is in progress:
     a part is locked while it is added to, and is as old as its last piece."""
     root = service.settings.home / "uploads"
-    for part in root.glob(f"*/*{PART}"):
+    for part in old_parts(root, now):
         drop_part(part, before=now - UPLOADS_KEPT_S)
-    for staged in root.glob("staged-*"):
-        if _changed_at(staged) < now - UPLOADS_KEPT_S:
-            shutil.rmtree(staged, ignore_errors=True)
+    for staged in old_staged(root, now):
+        shutil.rmtree(staged, ignore_errors=True)
     with service.ledger.write() as session:
         writes.forget_idempotency_keys(session, before=now - KEYS_KEPT_S)
+
+
+def old_parts(root: Path, now: float) -> list[Path]:
+    """Cut uploads that nobody went on with."""
+    return [p for p in root.glob(f"*/*{PART}") if _changed_at(p) < now - UPLOADS_KEPT_S]
+
+
+def old_staged(root: Path, now: float) -> list[Path]:
+    """Trees of submissions that did not live to use them."""
+    return [p for p in root.glob("staged-*") if _changed_at(p) < now - UPLOADS_KEPT_S]
 
 
 def _changed_at(path: Path) -> float:

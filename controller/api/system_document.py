@@ -1,12 +1,12 @@
 """The machine, its workers and what runs, as a document."""
 
-import shutil
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from sqlalchemy import make_url
 
+from controller.disk_space import Disk
 from controller.documents.sharing import held_document, want_document
 from controller.documents.times import iso
 from controller.wiring import Service
@@ -20,7 +20,7 @@ from ledger.records import Json, Study
 def system_document(service: Service, session: ReadSession) -> dict[str, Json]:
     """Everything of it that a reader may know: no path, no address, no secret."""
     settings = service.settings
-    disk = shutil.disk_usage(settings.home)
+    disks = settings.disks()
     return {
         "version": version("arl"),
         "now": iso(session.now()),
@@ -37,11 +37,8 @@ def system_document(service: Service, session: ReadSession) -> dict[str, Json]:
             for want in pools.all_wants(session)
             if want.waits_since is not None
         ],
-        "disk": {
-            "total_bytes": disk.total,
-            "free_bytes": disk.free,
-            "watermark_bytes": settings.disk_watermark_bytes,
-        },
+        "disk": _disk(disks[0]),
+        "ledger_disk": _disk(disks[1]) if len(disks) > 1 else None,
         "workers": _workers(leased_studies(session), session.now()),
         "running": [
             {
@@ -58,6 +55,15 @@ def system_document(service: Service, session: ReadSession) -> dict[str, Json]:
             for t in service.used_targets()
         ],
         "studies": {str(state): count for state, count in count_studies(session).items()},
+    }
+
+
+def _disk(disk: Disk) -> dict[str, Json]:
+    return {
+        "total_bytes": disk.total_bytes,
+        "free_bytes": disk.free_bytes,
+        "min_free_bytes": disk.min_free_bytes,
+        "is_low": disk.is_low,
     }
 
 

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 import signal
 import sys
 import tempfile
@@ -128,7 +127,7 @@ def _look(settings: Settings, *, as_json: bool) -> int:
 def _checks(settings: Settings) -> Iterator[Check]:
     yield _python()
     yield _ledger(settings)
-    yield _disk(settings)
+    yield from _disks(settings)
     yield _supervisor(settings)
     yield _training()
     yield _signing()
@@ -162,18 +161,19 @@ def _ledger(settings: Settings) -> Check:
     return Check("ledger", True, f"{ledger.where}, {ledger.id}", needed=True)
 
 
-def _disk(settings: Settings) -> Check:
-    place = settings.home
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    wanted = settings.disk_watermark_bytes
-    writable = os.access(place, os.W_OK)
-    found = f"{size(free)} free at {place}" + ("" if writable else ", which is not writable")
-    if not writable:
-        return Check("disk", False, found, "set ARL_HOME to a directory you may write", True)
-    remedy = "" if free >= wanted else f"studies pause below {size(wanted)}: free some space"
-    return Check("disk", free >= wanted, found, remedy, True)
+def _disks(settings: Settings) -> Iterator[Check]:
+    """The artifacts' disk, and the ledger's where it is another one."""
+    for number, disk in enumerate(settings.disks()):
+        name = "disk" if number == 0 else "disk of the ledger"
+        writable = os.access(disk.place, os.W_OK)
+        found = f"{size(disk.free_bytes)} free at {disk.place}"
+        if not writable:
+            remedy = "set ARL_HOME to a directory you may write"
+            yield Check(name, False, f"{found}, which is not writable", remedy, True)
+            continue
+        found += f"; studies pause below {size(disk.min_free_bytes)} (ARL_DISK_MIN_FREE)"
+        remedy = "free some space: `arl gc --dry-run` says what could go" if disk.is_low else ""
+        yield Check(name, not disk.is_low, found, remedy, True)
 
 
 def _supervisor(settings: Settings) -> Check:

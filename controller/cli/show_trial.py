@@ -114,12 +114,24 @@ def _print_scores(trial: Mapping[str, Json]) -> None:
     ]
     if rows:
         console().print(table("split", "metric", ">score", "artifact", rows=rows))
+    _print_let_go(trial)
     latest = [
         (clipped(str(v["metric"]), 60), str(v["step"]), _number(v["value"]))
         for v in listed(trial, "latest")
     ]
     if latest:
         console().print(table("last reported", ">step", ">value", rows=latest))
+
+
+def _print_let_go(trial: Mapping[str, Json]) -> None:
+    for artifact in listed(trial, "artifacts"):
+        gone = artifact.get("let_go")
+        if isinstance(gone, Mapping):
+            why = str(gone["reason"]).replace("_", " ")
+            print(
+                f"{artifact['role']} {str(artifact['digest'])[:12]} was let go by retention on "
+                f"{str(gone['at'])[:10]} ({plain(str(gone['policy']))}: {why})"
+            )
 
 
 def _scores(evaluation: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from controller.documents.times import iso
 from ledger.artifacts import ArtifactStore
 from ledger.errors import ArlError
 from ledger.records import Artifact, Json
@@ -17,6 +18,13 @@ def artifact_document(artifact: Artifact) -> dict[str, Json]:
         "attempt": artifact.attempt_id,
         "files": artifact.files,
         "size_bytes": artifact.size_bytes,
+        "let_go": None
+        if artifact.released_at is None
+        else {
+            "at": iso(artifact.released_at),
+            "reason": artifact.release_reason,
+            "policy": artifact.release_policy,
+        },
     }
 
 

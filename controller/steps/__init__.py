@@ -61,3 +61,6 @@ STEPS: Final[Mapping[StudyState, tuple[Step, ...]]] = {
     StudyState.FAILED: (commands.run, retain.run),
     StudyState.CANCELLED: (commands.run, retain.run),
 }
+
+HELD: Final[tuple[Step, ...]] = (commands.run, retain.run)
+"""The same while a condition holds it: with too little disk, letting go is what helps."""

@@ -1,9 +1,11 @@
 """Conditions that hold a study by themselves until they clear."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from controller.disk_space import Disk
 from ledger.states import Reason
 
 CONDITION_EVERY_S: Final = 2.0
@@ -38,6 +40,14 @@ class Pace:
         self._cleared_at = now
 
 
-def low_disk(free_bytes: int, watermark_bytes: int) -> Condition:
-    detail = f"{free_bytes} bytes are free and {watermark_bytes} are wanted; waiting for space"
-    return Condition(Reason.DISK_FULL, detail)
+def find_low_disk(disks: Sequence[Disk], *, was_low: bool) -> Condition | None:
+    """Why nothing may start: too little is free on a disk, or was, and not enough is yet."""
+    for disk in disks:
+        wanted = disk.enough_bytes if was_low else disk.min_free_bytes
+        if disk.free_bytes < wanted:
+            return Condition(
+                Reason.DISK_FULL,
+                f"{disk.free_bytes} bytes are free on the disk that holds {disk.holds}, and "
+                f"{disk.min_free_bytes} are wanted; waiting for space",
+            )
+    return None

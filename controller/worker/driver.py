@@ -2,18 +2,17 @@
 
 import logging
 import math
-import shutil
 from collections.abc import Callable
 from typing import Final
 
-from controller.steps import STEPS, commands, retain
+from controller.steps import HELD, STEPS
 from controller.steps.capacity import Capacity
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
 from controller.steps.prepare import begin
 from controller.steps.view import StudyView
 from controller.wiring import Service
-from controller.worker.conditions import CONDITION_EVERY_S, Condition, Pace, low_disk
+from controller.worker.conditions import CONDITION_EVERY_S, Condition, Pace, find_low_disk
 from controller.worker.opening import open_study
 from controller.worker.telling import tell
 from ledger import entries as e
@@ -112,12 +111,11 @@ class StudyDriver:
             self._act()
             self._read_commands()
             self._check_condition()
-            if self.condition is None:
-                self._take_steps()
-            else:  # what runs goes on by itself and is observed again once the condition clears
-                commands.run(ctx)
+            # What runs goes on by itself and is observed again once the condition clears.
+            for step in STEPS[self.view.study.state] if self.condition is None else HELD:
+                step(ctx)
+            if self.condition is not None:
                 self._capacity.rest(self.study_id)
-                retain.run(ctx)
             self._commit_if_due()
         except (DiskFull, TargetUnavailable) as error:
             self._hold(error)
@@ -133,10 +131,6 @@ class StudyDriver:
         except Conflict as error:  # another study was faster: to promote, say
             log.warning("study %s is read again: %s", self.study_id, error)
             self.reload()
-
-    def _take_steps(self) -> None:
-        for step in STEPS[self.view.study.state]:
-            step(self._ctx)
 
     def _read_commands(self) -> None:
         now = self._ctx.clock.monotonic()
@@ -224,14 +218,15 @@ class StudyDriver:
         if now < self._condition_at:
             return
         self._condition_at = now + CONDITION_EVERY_S
-        free = shutil.disk_usage(ctx.settings.home).free
-        ctx.disk_is_low = free < ctx.settings.disk_watermark_bytes
         study = self.view.study
-        if self.condition is None and study.paused_by is not PausedBy.CONDITION:
-            if ctx.disk_is_low and study.state not in (*STUDY_TERMINAL, StudyState.PAUSED):
-                self._pause(low_disk(free, ctx.settings.disk_watermark_bytes))
+        is_held = self.condition is not None or study.paused_by is PausedBy.CONDITION
+        low = find_low_disk(ctx.settings.disks(), was_low=is_held)
+        ctx.disk_is_low = low is not None
+        if not is_held:
+            if low is not None and study.state not in (*STUDY_TERMINAL, StudyState.PAUSED):
+                self._pause(low)
             return
-        if ctx.disk_is_low:
+        if low is not None:
             return
         self.condition = None
         self._pace.clear(now)

@@ -41,7 +41,7 @@ def small_disk(memory_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def full(small_disk: Path, lab: Lab) -> Lab:
     """A lab that pauses only when there is really no space."""
-    lab.environment["ARL_DISK_WATERMARK_BYTES"] = "1"
+    lab.environment["ARL_DISK_MIN_FREE"] = "1"
     return lab
 
 
@@ -61,7 +61,7 @@ def fill(place: Path, left: int) -> Path:
 def test_low_space_pauses_before_anything_fails_and_more_space_resumes(
     small_disk: Path, lab: Lab
 ) -> None:
-    lab.environment["ARL_DISK_WATERMARK_BYTES"] = str(4 * MIB)
+    lab.environment["ARL_DISK_MIN_FREE"] = str(4 * MIB)
     study_id = lab.submit(budget={"trials": 4})
     ballast = fill(small_disk, 3 * MIB)
     worker = lab.worker(study_id)

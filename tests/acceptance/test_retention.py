@@ -1,9 +1,7 @@
 """Checkpoints that a study does not keep are let go, and what something needs never is."""
 
 import os
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -154,7 +154,7 @@ def test_an_empty_file_is_a_file(client: TestClient, tmp_path: Path) -> None:
 
 
 def test_what_is_sent_does_not_fill_the_disk(tmp_path: Path) -> None:
-    service = open_service(tmp_path, ARL_DISK_WATERMARK_BYTES=str(2**60))
+    service = open_service(tmp_path, ARL_DISK_MIN_FREE=str(2**60))
     with client_of(service) as client:
         refused = client.put(
             f"/api/v1/blobs/{sha256(b'x')}",

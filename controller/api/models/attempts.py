@@ -4,6 +4,7 @@ from pydantic import Field
 
 from controller.api.models.wire import DIGEST, ISO, Flagged, Iso, Number, Out, example
 from ledger.records import ArtifactRole, AttemptKind, Split
+from ledger.retention_entries import ReleaseReason
 from ledger.states import AttemptState, Reason
 
 
@@ -71,6 +72,15 @@ class EvaluationOut(Out):
     attempt: str
 
 
+class LetGoOut(Out):
+    """That retention let an artifact go, when and why."""
+
+    model_config = example({"at": ISO, "reason": "not_among_best", "policy": "best-5"})
+    at: Iso
+    reason: ReleaseReason
+    policy: str
+
+
 class ArtifactOut(Out):
     """What an attempt left in the store."""
 
@@ -81,6 +91,7 @@ class ArtifactOut(Out):
             "attempt": "st-7f3a-t12-train0",
             "files": 3,
             "size_bytes": 10485760,
+            "let_go": None,
         }
     )
     role: ArtifactRole
@@ -88,6 +99,7 @@ class ArtifactOut(Out):
     attempt: str
     files: int
     size_bytes: int
+    let_go: LetGoOut | None = Field(description="Null while it is kept.")
 
 
 class ArtifactsOut(Out):
@@ -108,6 +120,7 @@ class ArtifactListing(ArtifactOut):
             "attempt": "st-7f3a-t12-train0",
             "files": 1,
             "size_bytes": 12,
+            "let_go": None,
             "listed": [{"path": "weights.bin", "size_bytes": 12, "digest": DIGEST}],
             "is_listed_whole": True,
             "is_stored": True,
@@ -115,7 +128,7 @@ class ArtifactListing(ArtifactOut):
     )
     listed: list["FileOut"]
     is_listed_whole: bool
-    is_stored: bool = Field(description="False: it was dropped, or is damaged.")
+    is_stored: bool = Field(description="False: it was let go, or is damaged.")
 
 
 class FileOut(Out):

@@ -71,14 +71,20 @@ class PoolOut(Out):
 
 
 class DiskOut(Out):
-    """The file system with the artifacts."""
+    """A file system that ARL writes to."""
 
     model_config = example(
-        {"total_bytes": 10**12, "free_bytes": 5 * 10**11, "watermark_bytes": 67108864}
+        {
+            "total_bytes": 10**12,
+            "free_bytes": 5 * 10**11,
+            "min_free_bytes": 67108864,
+            "is_low": False,
+        }
     )
     total_bytes: int
     free_bytes: int
-    watermark_bytes: int = Field(description="Below it nothing new starts.")
+    min_free_bytes: int = Field(description="With less free, studies pause until there is more.")
+    is_low: bool
 
 
 class LedgerOut(Out):
@@ -101,7 +107,8 @@ class SystemOut(Out):
             "pool": {"host": "node1", "cpus": 8.0, "memory_bytes": 34359738368, "gpu_ids": []},
             "held": [],
             "waiting": [],
-            "disk": {"total_bytes": 100, "free_bytes": 50, "watermark_bytes": 1},
+            "disk": {"total_bytes": 100, "free_bytes": 50, "min_free_bytes": 1, "is_low": False},
+            "ledger_disk": None,
             "workers": [],
             "running": [],
             "targets": [],
@@ -115,7 +122,10 @@ class SystemOut(Out):
     pool: PoolOut
     held: list[HeldOut] = Field(description="What trials hold, by host.")
     waiting: list[WantOut] = Field(description="Studies that wait for room on a host.")
-    disk: DiskOut
+    disk: DiskOut = Field(description="With the artifacts and attempts.")
+    ledger_disk: DiskOut | None = Field(
+        description="With the ledger; null where it is the same one, or a database server's."
+    )
     workers: list[WorkerOut]
     running: list[RunningOut]
     targets: list[TargetOut]

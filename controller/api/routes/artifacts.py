@@ -12,9 +12,10 @@ from controller.api.reading import Reader, TheService, TrialId, trial_named
 from controller.api.routing import new_router
 from controller.api.streams import Pieces
 from controller.documents.artifacts import artifacts_document, tree_document
+from controller.sweeper import release_words
 from controller.wiring import Service
 from ledger.attempt_reads import is_artifact
-from ledger.errors import ArlError, NotFound
+from ledger.errors import ArlError, ArtifactLetGo, NotFound
 
 router = new_router("artifacts")
 
@@ -38,7 +39,7 @@ def list_artifacts(_: Reader, service: TheService, trial: TrialId) -> dict[str, 
     return artifacts_document(service.store, detail.trial.id, detail.artifacts)
 
 
-@router.get("/artifacts/{digest}", response_model=TreeOut, responses=documented(404))
+@router.get("/artifacts/{digest}", response_model=TreeOut, responses=documented(404, 410))
 def show_artifact(_: Reader, service: TheService, digest: Digest) -> dict[str, Any]:
     """The files of a tree that a trial left. Inputs and evaluators are not shown."""
     _check(service, digest)
@@ -48,7 +49,7 @@ def show_artifact(_: Reader, service: TheService, digest: Digest) -> dict[str, A
 @router.get(
     "/artifacts/{digest}/{path:path}",
     response_class=StreamingResponse,
-    responses={200: {"content": _BYTES}, **documented(404)},
+    responses={200: {"content": _BYTES}, **documented(404, 410)},
 )
 def read_artifact(
     _: Reader,
@@ -80,3 +81,6 @@ def _check(service: Service, digest: str) -> None:
     with service.ledger.read() as session:
         if not is_artifact(session, digest):
             raise NotFound("no trial left an artifact with that digest")
+    why = release_words(service.ledger, digest)
+    if why is not None:
+        raise ArtifactLetGo(why)

@@ -35,7 +35,7 @@ def uploads_of(service: Service, principal: Principal) -> Uploads:
         service.settings.home / "uploads",
         principal.token_id or "local",
         service.store,
-        keep_free_bytes=service.settings.disk_watermark_bytes,
+        keep_free_bytes=service.settings.disks()[0].min_free_bytes,
     )
 
 

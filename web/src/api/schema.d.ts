@@ -1884,9 +1884,11 @@ export interface components {
             is_listed_whole: boolean;
             /**
              * Is Stored
-             * @description False: it was dropped, or is damaged.
+             * @description False: it was let go, or is damaged.
              */
             is_stored: boolean;
+            /** @description Null while it is kept. */
+            let_go: components["schemas"]["LetGoOut"] | null;
             /** Listed */
             listed: components["schemas"]["FileOut"][];
             role: components["schemas"]["ArtifactRole"];
@@ -1911,6 +1913,8 @@ export interface components {
             digest: string;
             /** Files */
             files: number;
+            /** @description Null while it is kept. */
+            let_go: components["schemas"]["LetGoOut"] | null;
             role: components["schemas"]["ArtifactRole"];
             /** Size Bytes */
             size_bytes: number;
@@ -2835,23 +2839,26 @@ export interface components {
         Direction: "minimize" | "maximize";
         /**
          * DiskOut
-         * @description The file system with the artifacts.
+         * @description A file system that ARL writes to.
          * @example {
          *       "free_bytes": 500000000000,
-         *       "total_bytes": 1000000000000,
-         *       "watermark_bytes": 67108864
+         *       "is_low": false,
+         *       "min_free_bytes": 67108864,
+         *       "total_bytes": 1000000000000
          *     }
          */
         DiskOut: {
             /** Free Bytes */
             free_bytes: number;
+            /** Is Low */
+            is_low: boolean;
+            /**
+             * Min Free Bytes
+             * @description With less free, studies pause until there is more.
+             */
+            min_free_bytes: number;
             /** Total Bytes */
             total_bytes: number;
-            /**
-             * Watermark Bytes
-             * @description Below it nothing new starts.
-             */
-            watermark_bytes: number;
         };
         /**
          * EdfPlot
@@ -3763,6 +3770,22 @@ export interface components {
             id: string;
             /** Size Bytes */
             size_bytes: number | null;
+        };
+        /**
+         * LetGoOut
+         * @description That retention let an artifact go, when and why.
+         * @example {
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "policy": "best-5",
+         *       "reason": "not_among_best"
+         *     }
+         */
+        LetGoOut: {
+            /** At */
+            at: string;
+            /** Policy */
+            policy: string;
+            reason: components["schemas"]["ReleaseReason"];
         };
         /**
          * LineageOut
@@ -5261,6 +5284,12 @@ export interface components {
          */
         Reason: "better" | "tie" | "worse" | "measured" | "infeasible" | "duplicate" | "not_finite" | "pruned_median" | "pruned_forecast" | "pruned_percentile" | "pruned_asha" | "pruned_hyperband" | "pruned_threshold" | "pruned_patient" | "pruned_wilcoxon" | "imported" | "exit_nonzero" | "crashed" | "timed_out" | "stalled" | "out_of_memory" | "too_many_processes" | "too_much_data" | "output_refused" | "no_model" | "no_metric" | "invalid_plan" | "malformed_patch" | "no_change" | "evaluator_error" | "bundle_changed" | "proposer_error" | "launch_failed" | "image_missing" | "attempt_lost" | "actors_lost" | "target_unavailable" | "disk_full" | "artifact_corrupt" | "cancelled_by_operator" | "stopped_by_operator" | "paused_by_operator" | "host_gone" | "goal_reached" | "goal_met_by_base" | "budget_trials" | "budget_wall_time" | "budget_gpu_hours" | "budget_llm_tokens" | "budget_llm_cost" | "no_improvement" | "failure_rate" | "consecutive_failures" | "space_exhausted" | "baseline_failed" | "prepare_failed" | "contaminated" | "promoted" | "passed" | "stage1_futility" | "interim_futility" | "not_significant" | "not_confirmed" | "guard_regressed" | "holdout_budget_spent" | "no_candidate" | "pool_too_small" | "incumbent_moved" | "lineage_incomplete" | "declined_by_operator" | "study_ended" | "not_inferior" | "inferior" | "no_items";
         /**
+         * ReleaseReason
+         * @description Why an artifact was let go.
+         * @enum {string}
+         */
+        ReleaseReason: "not_among_best" | "not_the_last" | "not_kept" | "without_score" | "trial_over";
+        /**
          * Report
          * @description What happened since the last report; an empty one only says that the worker lives.
          * @example {
@@ -6022,8 +6051,9 @@ export interface components {
          * @example {
          *       "disk": {
          *         "free_bytes": 50,
-         *         "total_bytes": 100,
-         *         "watermark_bytes": 1
+         *         "is_low": false,
+         *         "min_free_bytes": 1,
+         *         "total_bytes": 100
          *       },
          *       "held": [],
          *       "ledger": {
@@ -6050,6 +6080,7 @@ export interface components {
          *     }
          */
         SystemOut: {
+            /** @description With the artifacts and attempts. */
             disk: components["schemas"]["DiskOut"];
             /**
              * Held
@@ -6057,6 +6088,8 @@ export interface components {
              */
             held: components["schemas"]["HeldOut"][];
             ledger: components["schemas"]["LedgerOut"];
+            /** @description With the ledger; null where it is the same one, or a database server's. */
+            ledger_disk: components["schemas"]["DiskOut"] | null;
             /**
              * Now
              * @description The database's clock.
@@ -7073,6 +7106,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Let go */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Too large */
             413: {
                 headers: {
@@ -7181,6 +7223,15 @@ export interface operations {
             };
             /** @description Too slow */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Let go */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -43,6 +43,8 @@ it("an entry of any shape is told without a slip of the program", () => {
     "attempt_exited",
     "attempt_ended",
     "artifact_recorded",
+    "artifact_released",
+    "restore_accepted",
     "trial_evaluated",
     "trial_decided",
     "trial_served",

@@ -83,6 +83,10 @@ const TELLERS: Readonly<Record<string, Teller>> = {
   attempt_exited: (p) => told("drain", "info", `${attempt(p)} ended: ${code(p.cause)}`),
   attempt_ended: (p) => asState(p.new, `${attempt(p)} ${code(p.new)}${because(p.reason, p.new)}`),
   artifact_recorded: (p) => told("file", "info", `Stored ${code(p.role)} of ${attempt(p)}`),
+  artifact_released: (p) =>
+    told("file", "mute", `Let go of ${code(p.role)} of ${attempt(p)}${because(p.reason, "")}`),
+  restore_accepted: (p) =>
+    told("link", "warn", `An older ledger was accepted, ${String(count(p.lost))} entries lost`),
   trial_evaluated: (p) =>
     told("scale", "info", `Scored ${number(p.value)} on ${code(p.split)}: ${text(p.trial_id)}`),
   trial_decided: (p) => {

@@ -135,6 +135,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
       ? [trialPatch(text(payload.trial_id), { state: "evaluating", outcome: "evaluating" })]
       : []),
   ],
+  artifact_released: (study) => [openTrial(study)],
   trial_evaluated: (study, entry) => [
     openTrial(study),
     trialPatch(text(entry.payload.trial_id), {

@@ -67,7 +67,8 @@ function Loaded({ system }: { readonly system: System }) {
       )}
       <div className={css.grid}>
         <PoolCard system={system} />
-        <DiskCard system={system} />
+        <DiskCard disk={system.disk} holds="the artifacts" />
+        {system.ledger_disk !== null && <DiskCard disk={system.ledger_disk} holds="the ledger" />}
         <TargetsCard system={system} />
         <LedgerCard system={system} />
       </div>
@@ -188,15 +189,14 @@ function PoolCard({ system: { pool, held } }: { readonly system: System }) {
   );
 }
 
-function DiskCard({ system: { disk } }: { readonly system: System }) {
+function DiskCard({ disk, holds }: { readonly disk: System["disk"]; readonly holds: string }) {
   const used = disk.total_bytes <= 0 ? 0 : 1 - disk.free_bytes / disk.total_bytes;
-  const is_low = disk.free_bytes <= disk.watermark_bytes;
   const said = `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`;
   return (
-    <Card title="Disk" note="the file system with the artifacts">
+    <Card title="Disk" note={`the file system with ${holds}`}>
       <p>{said}</p>
       <div
-        className={cx(css.meter, is_low && css.low)}
+        className={cx(css.meter, disk.is_low && css.low)}
         role="progressbar"
         aria-label="Disk used"
         aria-valuenow={Math.round(used * 100)}
@@ -206,9 +206,9 @@ function DiskCard({ system: { disk } }: { readonly system: System }) {
       </div>
       <p className={css.faint}>
         {formatShare(used)} used.{" "}
-        {is_low
-          ? `Nothing new starts until ${formatBytes(disk.watermark_bytes)} are free.`
-          : `Below ${formatBytes(disk.watermark_bytes)} nothing new starts.`}
+        {disk.is_low
+          ? `Studies wait until ${formatBytes(disk.min_free_bytes)} are free.`
+          : `Below ${formatBytes(disk.min_free_bytes)} free, studies pause.`}
       </p>
     </Card>
   );

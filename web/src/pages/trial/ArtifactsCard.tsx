@@ -28,10 +28,12 @@ export function ArtifactsCard({ trial }: { readonly trial: Trial }) {
               <span>
                 <Tag>{artifact.role}</Tag> <NumberValue value={artifact.size_bytes} unit="bytes" />
                 <span className={css.small}> in {plural(artifact.files, "file")}</span>{" "}
-                {listing?.is_stored === false && <Tag tone="warn">no longer stored</Tag>}
+                {artifact.let_go === null
+                  ? listing?.is_stored === false && <Tag tone="warn">no longer stored</Tag>
+                  : letGo(artifact.let_go)}
               </span>
               <Digest value={artifact.digest} />
-              {listing?.is_stored === true && (
+              {artifact.let_go === null && listing?.is_stored === true && (
                 <ul className={css.listing}>
                   {listing.listed.slice(0, FILES_SHOWN).map((file) => (
                     <li key={file.path}>
@@ -55,5 +57,17 @@ export function ArtifactsCard({ trial }: { readonly trial: Trial }) {
         })}
       </ul>
     </Card>
+  );
+}
+
+/** Why it is gone, in the study file's words. */
+function letGo({ policy, reason }: NonNullable<Trial["artifacts"][number]["let_go"]>) {
+  return (
+    <>
+      <Tag tone="mute">let go</Tag>{" "}
+      <span className={css.small}>
+        by retention {oneLine(policy, 40)}: {reason.replaceAll("_", " ")}
+      </span>
+    </>
   );
 }
