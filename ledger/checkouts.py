@@ -48,17 +48,17 @@ class Checkouts:
         for entry in os.scandir(self._trees):
             yield entry.name, entry.stat(follow_symlinks=False)
 
-    def discard(self, tree: str) -> int:
-        """Delete a checkout; how many bytes that were in no other file."""
-        checkout = self._trees / tree
-        freed = sum(
+    def size_of(self, tree: str) -> int:
+        """Bytes of a checkout that are in no other file: large ones are links to the store's."""
+        return sum(
             status.st_size
-            for directory, _, names in os.walk(checkout)
+            for directory, _, names in os.walk(self._trees / tree)
             for status in (os.lstat(os.path.join(directory, name)) for name in names)
             if status.st_nlink == 1
         )
-        self._discard(checkout)
-        return freed
+
+    def discard(self, tree: str) -> None:
+        self._discard(self._trees / tree)
 
     def _fill(self, directory: Path, manifest: Manifest) -> None:
         directory.mkdir()

@@ -89,7 +89,10 @@ def find_unneeded(
         for tree, status in checkouts.items()
     ]
     files = [_unneeded(d, why, status, now, graces) for d, (why, status) in found.items()]
-    return [*(_as_checkout(one) for one in made), *sorted(files, key=lambda f: f.digest in let_go)]
+    return [
+        *(_as_checkout(store, one) for one in made),
+        *sorted(files, key=lambda f: f.digest in let_go),
+    ]
 
 
 def discard(store: ArtifactStore, found: Iterable[Unneeded]) -> int:
@@ -99,7 +102,8 @@ def discard(store: ArtifactStore, found: Iterable[Unneeded]) -> int:
         if one.wait_s > 0:
             continue
         if one.is_checkout:
-            freed += store.checkouts.discard(one.digest)
+            store.checkouts.discard(one.digest)
+            freed += one.size_bytes
         elif store.objects.discard(one.digest, one.status):
             freed += one.size_bytes
     return freed
@@ -171,5 +175,6 @@ def _unneeded(
     return Unneeded(digest, why, status.st_size, wait_s, status)
 
 
-def _as_checkout(one: Unneeded) -> Unneeded:
-    return Unneeded(one.digest, one.why, 0, one.wait_s, one.status, is_checkout=True)
+def _as_checkout(store: ArtifactStore, one: Unneeded) -> Unneeded:
+    size = store.checkouts.size_of(one.digest)
+    return Unneeded(one.digest, one.why, size, one.wait_s, one.status, is_checkout=True)

@@ -12,12 +12,13 @@ from controller.cli.naming import find_study
 from controller.cli.opening import service_opened
 from controller.cli.output import OK, print_json
 from controller.cli.text import duration, plain, size
+from controller.spec.quantities import parse_duration_s
 from controller.spec.retention import Policy, parse_policy
 from controller.wiring import Service
 from ledger.errors import InvalidInput
 from ledger.records import ArtifactRole, Json
 from ledger.saved_reads import studies_with_checkpoints
-from ledger.unneeded import Unneeded, Why, discard, find_unneeded
+from ledger.unneeded import Graces, Unneeded, Why, discard, find_unneeded
 
 StudyName = Annotated[
     str | None, typer.Argument(metavar="[STUDY]", help="only this study's; default: everything")
@@ -28,6 +29,13 @@ Checkpoints = Annotated[
     typer.Option(
         metavar="POLICY",
         help="keep so much whatever the study file says: all, none, last or best-K",
+    ),
+]
+Grace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="what nobody used for so long may go; default: 10m, 24h of what nothing names",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
@@ -57,6 +65,7 @@ def gc(
     *,
     dry_run: DryRun = False,
     checkpoints: Checkpoints = None,
+    grace: Grace = None,
     as_json: AsJson = False,
 ) -> int:
     """Let go of checkpoints that a study's `retention` does not keep, and free what nothing needs
@@ -64,8 +73,9 @@ def gc(
 
     What is promoted, leads, is being judged or converted, or is named elsewhere stays. It may run
     beside workers and a server: what somebody stored or used in the last ten minutes (a day, where
-    nothing ever named it) waits.
+    nothing ever named it) waits. A shorter --grace is for when nothing else of ARL runs here.
     """
+    graces = Graces() if grace is None else _graces(grace)
     wanted = None if checkpoints is None else _policy(checkpoints)
     with service_opened() as service:
         with service.ledger.read() as session:
@@ -74,12 +84,31 @@ def gc(
         if chosen is not None:
             ids = [found for found in ids if found == chosen]
         look = _look if dry_run else _collect
-        found = look(service, ids, chosen, wanted)
+        found = look(_Asked(service, ids, chosen, wanted, graces))
     if as_json:
         print_json(_document(found, dry_run=dry_run))
     else:
         _print(found, dry_run=dry_run)
     return OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    service: Service
+    ids: Sequence[str]
+    """Studies of which something is kept."""
+    chosen: str | None
+    """The one study that is meant; None: all, and what belongs to none."""
+    wanted: Policy | None
+    graces: Graces
+
+
+def _graces(text: str) -> Graces:
+    try:
+        seconds = parse_duration_s(text)
+    except ValueError as error:
+        raise InvalidInput(f"--grace {plain(text)!r}: {error}") from error
+    return Graces(let_go_s=seconds, orphan_s=seconds)
 
 
 def _policy(text: str) -> Policy:
@@ -89,47 +118,44 @@ def _policy(text: str) -> Policy:
         raise InvalidInput(f"--checkpoints {plain(text)!r}: {error}") from error
 
 
-def _look(
-    service: Service, ids: Sequence[str], chosen: str | None, wanted: Policy | None
-) -> Found:
-    released, skipped = find_released(service, ids, wanted)
+def _look(asked: _Asked) -> Found:
+    released, skipped = find_released(asked.service, asked.ids, asked.wanted)
     found = Found(
         released=released,
         skipped=skipped,
-        files=_files(service, chosen, [key for one in released for key in one.keys()]),
-        leftovers=find_leftovers(service, chosen),
+        files=_files(asked, [key for one in released for key in one.keys()]),
+        leftovers=find_leftovers(asked.service, asked.chosen),
     )
     found.count()
     return found
 
 
-def _collect(
-    service: Service, ids: Sequence[str], chosen: str | None, wanted: Policy | None
-) -> Found:
-    wish, unread = find_released(service, ids, wanted)
-    released, driven = release(service, wish, wanted)
+def _collect(asked: _Asked) -> Found:
+    service = asked.service
+    wish, unread = find_released(service, asked.ids, asked.wanted)
+    released, driven = release(service, wish, asked.wanted)
     found = Found(
         released=released,
         skipped=[*unread, *driven],
-        files=_files(service, chosen),
-        leftovers=find_leftovers(service, chosen),
+        files=_files(asked),
+        leftovers=find_leftovers(service, asked.chosen),
     )
     found.count()
     found.freed = discard(service.store, found.files) + take_away(found.leftovers)
     return found
 
 
-def _files(
-    service: Service, chosen: str | None, also: Sequence[tuple[str, ArtifactRole, str]] = ()
-) -> list[Unneeded]:
+def _files(asked: _Asked, also: Sequence[tuple[str, ArtifactRole, str]] = ()) -> list[Unneeded]:
     """Of the store. What nothing names belongs to no study."""
+    service = asked.service
     with service.ledger.read() as session:
         return find_unneeded(
             session,
             service.store,
-            orphans=chosen is None,
+            orphans=asked.chosen is None,
             also_needed=trees_in_use(service.settings.home),
             also_let_go=also,
+            graces=asked.graces,
         )
 
 

@@ -107,6 +107,7 @@ def test_a_study_without_the_section_lets_go_of_nothing(checked: Lab) -> None:
     assert sweep(checked) == 0
 
 
+@pytest.mark.slow
 def test_a_file_stays_while_another_tree_holds_it(checked: Lab) -> None:
     lab = checked
     whole = {
@@ -127,6 +128,7 @@ def test_a_file_stays_while_another_tree_holds_it(checked: Lab) -> None:
             service.store.verify(one.digest)  # the other study has the very same trees
 
 
+@pytest.mark.slow
 def test_a_failed_and_a_cancelled_study_let_go_too(checked: Lab) -> None:
     lab = checked
     lab.expects_ends = False
@@ -147,6 +149,7 @@ def test_a_failed_and_a_cancelled_study_let_go_too(checked: Lab) -> None:
     assert len(kept) <= 1 + len(leader)
 
 
+@pytest.mark.slow
 def test_a_checkout_that_is_linked_to_the_store_goes_with_it(checked: Lab) -> None:
     lab = checked
     done = lab.run(
@@ -190,6 +193,7 @@ def test_what_was_just_stored_waits(checked: Lab) -> None:
         assert discard(service.store, found) == 0
 
 
+@pytest.mark.slow
 def test_logs_are_cut_and_say_so(checked: Lab) -> None:
     lab = checked
     loud = 'i=0; while [ $i -lt 400 ]; do echo "line $i of a long story"; i=$((i+1)); done; '
