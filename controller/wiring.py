@@ -17,6 +17,7 @@ from controller.spec.plan_section import plan_fault
 from controller.spec.space import search_space
 from controller.spec.study import StudySpec, TargetSpec
 from controller.sweeper import Sweeper, release_words
+from controller.witness import WitnessKeeper, check_not_restored
 from evaluator.collector import Collected, Refused
 from ledger.artifacts import ArtifactStore
 from ledger.database import Ledger, open_ledger
@@ -96,6 +97,7 @@ class Service:
     clock: Clock
     cleaner: Cleaner = field(default_factory=Cleaner)
     sweeper: Sweeper = field(init=False)
+    witness: WitnessKeeper = field(init=False)
     collecting: Jobs[Collected | Refused] = field(init=False)
     proposing: Jobs[Proposals] = field(init=False)
     woken: threading.Event = field(default_factory=threading.Event)
@@ -104,7 +106,8 @@ class Service:
     _targets: dict[Path, Target] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        home = Path(self.settings.home)
+        home = self.settings.home
+        self.witness = WitnessKeeper(self.ledger, home)
         self.sweeper = Sweeper(self.ledger, self.store, home, self.cleaner.run)
         self.store.why_gone = lambda digest: release_words(self.ledger, digest)
         self.collecting = Jobs(self.interrupt)
@@ -175,6 +178,7 @@ class Service:
         self.cleaner.close()
         for target in self._targets.values():
             target.close()
+        self.witness.close()
         self.ledger.close()
 
 
@@ -183,12 +187,26 @@ def build_service(settings: Settings, *, create: bool) -> Service:
 
     Raises:
         LedgerUnavailable, LedgerTooNew, LedgerTooOld: see ledger.database.open_ledger.
+        LedgerRestored: an older copy of the ledger was put in its place.
     """
-    home = Path(settings.home)
     ledger = open_ledger(settings.ledger_url, create=create)
+    try:
+        check_not_restored(ledger, settings)
+    except BaseException:
+        ledger.close()
+        raise
+    return _service(settings, ledger)
+
+
+def open_service_anyway(settings: Settings) -> Service:
+    """The same over a ledger that may have been put back to an older state."""
+    return _service(settings, open_ledger(settings.ledger_url, create=False))
+
+
+def _service(settings: Settings, ledger: Ledger) -> Service:
     return Service(
         settings=settings,
         ledger=ledger,
-        store=ArtifactStore(home / "artifacts"),
+        store=ArtifactStore(settings.home / "artifacts"),
         clock=SystemClock(),
     )

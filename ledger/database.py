@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -96,6 +96,8 @@ class Ledger:
         self.where = where
         """The database's file or address, for people; never with a password."""
         self.id = self._read_id()
+        self.on_commit: Callable[[], None] = lambda: None
+        """Called after each commit of this process, and must be quick."""
 
     @contextmanager
     def read(self) -> Iterator[ReadSession]:
@@ -117,6 +119,7 @@ class Ledger:
             session = WriteSession(connection)
             yield session
             session.close()
+        self.on_commit()
 
     def now(self, session: ReadSession) -> float:
         """Seconds since the epoch on the database's clock."""

@@ -181,6 +181,22 @@ class ServingFailed:
     actor: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreAccepted:
+    """An operator goes on with an older copy of the ledger: what came after it is given up."""
+
+    kind: ClassVar[str] = "restore_accepted"
+    held: int
+    """Entries of all chains that the older copy had."""
+    witnessed: int
+    """Entries that there had been."""
+    lost: int
+    heads: tuple[Mapping[str, Json], ...]
+    """Recorded ends of chains that are not reached any more, each with chain, seq and digest."""
+    actor: str
+    note: str
+
+
 RegistryEntry: TypeAlias = (
     IncumbentSet | AliasSet | PromotionNoted | SigningKeyMade | PromotionSigned
 )
@@ -192,4 +208,5 @@ ServiceEntry: TypeAlias = (
     | ServingJudged
     | ServingSet
     | ServingFailed
+    | RestoreAccepted
 )

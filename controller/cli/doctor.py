@@ -16,7 +16,8 @@ from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.text import plain, size
 from controller.registry.keys import has_libraries
 from controller.settings import Settings, read_settings
-from ledger.errors import ArlError, InvalidInput
+from controller.witness import check_not_restored
+from ledger.errors import ArlError, InvalidInput, LedgerRestored
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 
@@ -157,7 +158,12 @@ def _ledger(settings: Settings) -> Check:
         ledger = open_ledger(settings.ledger_url, create=False)
     except ArlError as error:
         return Check("ledger", False, str(error), "`arl db check` and `arl db upgrade` help", True)
-    ledger.close()
+    try:
+        check_not_restored(ledger, settings)
+    except LedgerRestored as error:
+        return Check("ledger", False, str(error), needed=True)
+    finally:
+        ledger.close()
     return Check("ledger", True, f"{ledger.where}, {ledger.id}", needed=True)
 
 

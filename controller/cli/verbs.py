@@ -82,7 +82,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
             _verb("verify", "verifying", "recompute the ledger's chains, sums and artifacts"),
             _verb("reproduce", "reproducing", "write a bundle with which anyone repeats a trial"),
             _verb("gc", "gc", "free what retention does not keep and nothing needs"),
-            _verb("db", "database", "check or upgrade the ledger's tables"),
+            _verb("db", "database", "check, upgrade or back up the ledger; accept an older one"),
             _verb("token", "serving", "make, list or revoke access tokens"),
         ),
     ),
