@@ -128,7 +128,7 @@ def _look(settings: Settings, *, as_json: bool) -> int:
 def _checks(settings: Settings) -> Iterator[Check]:
     yield _python()
     yield _ledger(settings)
-    yield from _disks(settings)
+    yield from disk_checks(settings)
     yield _supervisor(settings)
     yield _training()
     yield _signing()
@@ -167,7 +167,7 @@ def _ledger(settings: Settings) -> Check:
     return Check("ledger", True, f"{ledger.where}, {ledger.id}", needed=True)
 
 
-def _disks(settings: Settings) -> Iterator[Check]:
+def disk_checks(settings: Settings) -> Iterator[Check]:
     """The artifacts' disk, and the ledger's where it is another one."""
     for number, disk in enumerate(settings.disks()):
         name = "disk" if number == 0 else "disk of the ledger"

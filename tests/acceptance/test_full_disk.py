@@ -1,16 +1,22 @@
 """A full disk pauses a study, saying so; nothing is half-written; it goes on by itself."""
 
 import os
+import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from controller.api.metrics import Metrics
+from controller.api.system_document import system_document
+from controller.cli.doctor import disk_checks
 from ledger import reads
 from ledger.errors import DiskFull, LedgerUnavailable
 from ledger.records import CommandVerb
 from ledger.states import Reason, StudyState
+from tests.acceptance import shell_study
 from tests.acceptance.lab import Lab, train
 
 MIB = 1024 * 1024
@@ -21,11 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def small_disk(memory_path: Path) -> Iterator[Path]:
-    """A file system of SIZE bytes where the lab's home will be."""
-    place = memory_path / ".arl"
-    place.mkdir()
+def mount(place: Path) -> None:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)],
         capture_output=True,
@@ -34,6 +36,14 @@ def small_disk(memory_path: Path) -> Iterator[Path]:
     )
     if mounted.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
+
+
+@pytest.fixture
+def small_disk(memory_path: Path) -> Iterator[Path]:
+    """A file system of SIZE bytes where the lab's home will be."""
+    place = memory_path / ".arl"
+    place.mkdir()
+    mount(place)
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
 
@@ -73,6 +83,57 @@ def test_low_space_pauses_before_anything_fails_and_more_space_resumes(
     assert worker.join() == 0
     assert lab.study(study_id).state is StudyState.COMPLETED
     assert len(lab.trials(study_id)) == 4
+
+
+def test_a_little_more_space_than_is_wanted_is_waited_for(small_disk: Path, lab: Lab) -> None:
+    lab.environment["ARL_DISK_MIN_FREE"] = "4MiB"
+    study_id = lab.submit(budget={"trials": 3})
+    ballast = fill(small_disk, 3 * MIB)
+    worker = lab.worker(study_id)
+    lab.wait_for(lambda: lab.study(study_id).state is StudyState.PAUSED, "it pauses")
+    with ballast.open("r+b") as file:
+        file.truncate(ballast.stat().st_size - 3 * MIB // 2)  # 4.5 MiB or so
+    time.sleep(0.5)
+    assert lab.study(study_id).state is StudyState.PAUSED
+    ballast.unlink()
+    assert worker.join() == 0
+    assert len(lab.trials(study_id)) == 3
+    moves = [e for e in lab.entries(study_id, "study_moved") if e.payload["new"] == "paused"]
+    assert len(moves) == 1, "it did not stop and go"
+
+
+@pytest.fixture
+def ledger_disk(memory_path: Path) -> Iterator[Path]:
+    """A file system of SIZE bytes for the ledger alone."""
+    place = memory_path / "database"
+    place.mkdir()
+    mount(place)
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_the_ledgers_own_disk_is_watched_too(ledger_disk: Path, lab: Lab) -> None:
+    lab.environment["ARL_LEDGER"] = f"sqlite:///{ledger_disk / 'ledger.db'}"
+    lab.environment["ARL_DISK_MIN_FREE"] = "25%"
+    study_id = lab.submit(budget={"trials": 2})
+    settings = shell_study.settings(lab.base, **lab.environment)
+    assert [check.ok for check in disk_checks(settings)] == [True, True]
+    ballast = fill(ledger_disk, 3 * MIB)
+    assert [check.ok for check in disk_checks(settings)] == [True, False]
+    worker = lab.worker(study_id)
+    lab.wait_for(lambda: lab.study(study_id).state is StudyState.PAUSED, "it pauses")
+    assert "the disk that holds the ledger" in lab.study(study_id).detail
+    with lab.service() as service:
+        found = Metrics(service).text().decode()
+        (told,) = re.findall(r"^arl_ledger_disk_min_free_bytes (.*)$", found, re.MULTILINE)
+        assert float(told) == SIZE / 4
+        with service.ledger.read() as session:
+            document = system_document(service, session)
+    assert isinstance(document["ledger_disk"], dict)
+    assert document["ledger_disk"]["is_low"] is True
+    ballast.unlink()
+    assert worker.join() == 0
+    assert lab.study(study_id).state is StudyState.COMPLETED
 
 
 GREEDY = (
