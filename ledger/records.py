@@ -218,7 +218,6 @@ class Artifact:
     released_at: float | None = None
     """When it was let go; None while it is kept."""
     release_reason: str | None = None
-    """One of retention_entries.ReleaseReason."""
     release_policy: str | None = None
 
 
