@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.opening import actor
 from controller.cli.output import OK, print_json
 from controller.cli.text import plain, size
 from controller.settings import Settings, read_settings
@@ -93,9 +94,10 @@ def _backup(settings: Settings, file: Path | None, *, as_json: bool) -> int:
 
 
 def _accept(settings: Settings, note: str, *, as_json: bool) -> int:
-    from controller.cli.accepting import accept_restore
 
-    found, ended = accept_restore(settings, note)
+    from controller.worker.restoring import accept_restore
+
+    found, ended = accept_restore(settings, note, actor())
     lost = found.witnessed - found.held
     if as_json:
         print_json({"held": found.held, "lost": lost, "ended": ended})

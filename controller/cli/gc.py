@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from controller.cli.gc_leftovers import Leftover, find_leftovers, take_away, trees_in_use
-from controller.cli.gc_releasing import Released, Skipped, find_released, release
 from controller.cli.naming import find_study
-from controller.cli.opening import service_opened
+from controller.cli.opening import actor, service_opened
 from controller.cli.output import OK, print_json
 from controller.cli.text import duration, plain, size
 from controller.spec.quantities import parse_duration_s
 from controller.spec.retention import Policy, parse_policy
 from controller.wiring import Service
+from controller.worker.releasing import Released, Skipped, find_released, release
 from ledger.errors import InvalidInput
 from ledger.records import ArtifactRole, Json
 from ledger.saved_reads import studies_with_checkpoints
@@ -133,7 +133,7 @@ def _look(asked: _Asked) -> Found:
 def _collect(asked: _Asked) -> Found:
     service = asked.service
     wish, unread = find_released(service, asked.ids, asked.wanted)
-    released, driven = release(service, wish, asked.wanted)
+    released, driven = release(service, wish, asked.wanted, actor())
     found = Found(
         released=released,
         skipped=[*unread, *driven],

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from controller.cli import front
-from controller.cli.accepting import accept_restore
 from controller.witness import missing_from
+from controller.worker.restoring import accept_restore
 from ledger import reads
 from ledger.backup import back_up
 from ledger.errors import Conflict, LedgerRestored
@@ -41,7 +41,7 @@ def test_a_worker_refuses_an_older_ledger_and_goes_on_once_it_is_accepted(lab: L
     with pytest.raises(LedgerRestored, match="arl db accept-restore") as refused:
         lab.drive(study_id)
     assert f"and held {held} before" in str(refused.value)
-    found, ended = accept_restore(settings(lab.base), "the disk broke")
+    found, ended = accept_restore(settings(lab.base), "the disk broke", "ann")
     assert (found.witnessed, ended) == (held, 0)
     (lab.base / "ran").unlink()  # of the lost future, whose names are used again
     lab.ask(study_id, CommandVerb.EXTEND, trials={"by": 1})
@@ -56,7 +56,7 @@ def test_a_worker_refuses_an_older_ledger_and_goes_on_once_it_is_accepted(lab: L
         )
         assert verify_ledger(service.ledger, service.store) == []
     with pytest.raises(Conflict, match="nothing to accept"):
-        accept_restore(settings(lab.base), "")
+        accept_restore(settings(lab.base), "", "ann")
 
 
 def test_what_only_the_lost_entries_knew_is_ended_and_not_adopted(lab: Lab) -> None:
@@ -76,7 +76,7 @@ def test_what_only_the_lost_entries_knew_is_ended_and_not_adopted(lab: Lab) -> N
     put_back(lab, copy)
     with pytest.raises(LedgerRestored):
         lab.drive(study_id)
-    _, ended = accept_restore(settings(lab.base), "")
+    _, ended = accept_restore(settings(lab.base), "", "ann")
     assert ended == 1
     lab.wait_for(lambda: not is_alive(pid), "its process is gone")
     (lab.base / "ran").unlink()
@@ -98,7 +98,7 @@ def test_recorded_heads_alone_show_it_and_are_put_aside(lab: Lab) -> None:
     put_back(lab, copy)
     with pytest.raises(LedgerRestored):
         lab.drive(study_id)
-    accept_restore(settings(lab.base), "")
+    accept_restore(settings(lab.base), "", "ann")
     assert "seq" in (lab.home / "heads-lost.jsonl").read_text()
     with lab.service() as service:
         heads = service.settings.heads_path

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.cli.opening import actor
 from controller.decisions.retention import LetGo
 from controller.spec.retention import Policy
 from controller.steps.loading import load_saved, load_view
@@ -54,13 +53,13 @@ def find_released(
 
 
 def release(
-    service: Service, found: Sequence[Released], wanted: Policy | None
+    service: Service, found: Sequence[Released], wanted: Policy | None, actor: str
 ) -> tuple[list[Released], list[Skipped]]:
     """Decide again under each study's lease, and record it. Raises LedgerUnavailable, DiskFull."""
     done: list[Released] = []
     skipped: list[Skipped] = []
     for one in found:
-        outcome = _release(service, one.study_id, wanted)
+        outcome = _release(service, one.study_id, wanted, actor)
         if isinstance(outcome, Skipped):
             skipped.append(outcome)
         elif outcome is not None:
@@ -85,7 +84,9 @@ def _policy(view: StudyView, wanted: Policy | None) -> Policy | None:
     return None if view.spec.retention is None else view.spec.retention.policy
 
 
-def _release(service: Service, study_id: str, wanted: Policy | None) -> Released | Skipped | None:
+def _release(
+    service: Service, study_id: str, wanted: Policy | None, actor: str
+) -> Released | Skipped | None:
     settings, ledger = service.settings, service.ledger
     with ledger.read() as session:
         study = reads.get_study(session, study_id)
@@ -97,7 +98,7 @@ def _release(service: Service, study_id: str, wanted: Policy | None) -> Released
         decided = _decide(session, study_id, wanted)
     with ledger.write() as session:
         if decided is not None and decided.found:
-            by = BY_ITSELF if wanted is None else actor()
+            by = BY_ITSELF if wanted is None else actor
             entries = [release_entry(one, decided.policy, by) for one in decided.found]
             writes.record(session, study_id, fence, entries)
         writes.release_lease(session, study_id, fence)

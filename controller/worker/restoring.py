@@ -1,7 +1,5 @@
-"""`arl db accept-restore`: goes on with an older copy of the ledger, and records what it lacks."""
+"""Goes on with an older copy of the ledger, and records what it lacks."""
 
-from controller.cli.opening import actor, heads_path
-from controller.cli.text import plain
 from controller.settings import Settings
 from controller.wiring import Service, open_service_anyway
 from controller.witness import missing_from
@@ -14,7 +12,7 @@ from ledger.witness import Missing, forget_heads, witness_path, write_witness
 from targets.protocol import Found, Target
 
 
-def accept_restore(settings: Settings, note: str) -> tuple[Missing, int]:
+def accept_restore(settings: Settings, note: str, actor: str) -> tuple[Missing, int]:
     """What is given up, and how many attempts that only the lost entries knew were ended.
 
     Raises:
@@ -26,14 +24,13 @@ def accept_restore(settings: Settings, note: str) -> tuple[Missing, int]:
         found = missing_from(service.ledger, settings)
         if found is None:
             raise Conflict(
-                f"{plain(service.ledger.where)} holds all that it ever held: there is nothing to "
-                "accept"
+                f"{service.ledger.where} holds all that it ever held: there is nothing to accept"
             )
         ended = _end_unknown(service)
         with service.ledger.write() as session:
-            writes.append_service(session, [_entry(found, note)])
+            writes.append_service(session, [_entry(found, note, actor)])
         with service.ledger.read() as session:
-            forget_heads(session, heads_path(settings))
+            forget_heads(session, settings.heads_path)
             path = witness_path(settings.home, service.ledger.id)
             write_witness(session, path, accepted=True)
         return found, ended
@@ -41,7 +38,7 @@ def accept_restore(settings: Settings, note: str) -> tuple[Missing, int]:
         service.close()
 
 
-def _entry(found: Missing, note: str) -> RestoreAccepted:
+def _entry(found: Missing, note: str, actor: str) -> RestoreAccepted:
     return RestoreAccepted(
         held=found.held,
         witnessed=found.witnessed,
@@ -49,7 +46,7 @@ def _entry(found: Missing, note: str) -> RestoreAccepted:
         heads=tuple(
             {"chain": head.chain, "seq": head.seq, "digest": head.digest} for head in found.heads
         ),
-        actor=actor(),
+        actor=actor,
         note=note,
     )
 
