@@ -246,6 +246,7 @@ class StudyDriver:
             self.reload()
             self.condition = Condition(reason, str(error))
             log.warning("study %s waits, and cannot even record why: %s", self.study_id, error)
+        self.view.is_retained = True  # for now: what could not be written is not tried each tick
 
     def _pause(self, condition: Condition) -> None:
         self.condition = condition
