@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger import reads
+from ledger import objects, reads
 from ledger.errors import ArtifactLetGo
 from ledger.records import Artifact, CommandVerb
 from ledger.states import FamilyState, StudyState
@@ -212,3 +212,33 @@ def test_logs_are_cut_and_say_so(checked: Lab) -> None:
         rest = target.read_log(name, offset=chunk.offset + len(chunk.data), limit=100_000)
     assert b"bytes of output dropped" in chunk.data
     assert rest.data.endswith(b"line 399 of a long story\n")
+
+
+@pytest.mark.slow
+def test_files_that_trials_share_are_swept_while_trials_store_them_again(
+    checked: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With graces of seconds, so that a file goes and comes back many times while it runs."""
+    lab = checked
+    monkeypatch.setattr(objects, "RELIED_ON_S", 0.2)
+    slow = "sleep 0.$((RANDOM % 4 + 1)); "
+    program = {"kind": "command", "argv": ["/bin/bash", "-c", READ_X + NOTE + slow + SAVE]}
+    study_id = lab.submit(
+        program=program,
+        budget={"trials": 80},
+        parallel=4,
+        retention={"checkpoints": "none"},
+        space={"x": {"type": "float", "low": 0.0, "high": 1.0, "default": 0.05}},
+        proposer={"name": "random"},
+    )
+    worker = lab.worker(study_id)
+    graces, swept = Graces(let_go_s=4.0, orphan_s=4.0), 0
+    with lab.service() as service:
+        while not worker.ended():
+            with service.ledger.read() as session:
+                found = find_unneeded(session, service.store, orphans=False, graces=graces)
+            swept += sum(not one.wait_s for one in found)
+            discard(service.store, found)
+    assert worker.join() == 0
+    assert lab.study(study_id).state is StudyState.COMPLETED
+    assert swept > 20
