@@ -111,11 +111,7 @@ class StudyDriver:
             self._act()
             self._read_commands()
             self._check_condition()
-            # What runs goes on by itself and is observed again once the condition clears.
-            for step in STEPS[self.view.study.state] if self.condition is None else HELD:
-                step(ctx)
-            if self.condition is not None:
-                self._capacity.rest(self.study_id)
+            self._take_steps()
             self._commit_if_due()
         except (DiskFull, TargetUnavailable) as error:
             self._hold(error)
@@ -131,6 +127,14 @@ class StudyDriver:
         except Conflict as error:  # another study was faster: to promote, say
             log.warning("study %s is read again: %s", self.study_id, error)
             self.reload()
+
+    def _take_steps(self) -> None:
+        """What runs while a condition holds goes on by itself, and is observed again once the
+        condition clears."""
+        for step in STEPS[self.view.study.state] if self.condition is None else HELD:
+            step(self._ctx)
+        if self.condition is not None:
+            self._capacity.rest(self.study_id)
 
     def _read_commands(self) -> None:
         now = self._ctx.clock.monotonic()
