@@ -10,7 +10,7 @@ from ledger.errors import LedgerTooNew, LedgerTooOld, LedgerUnavailable
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0008", "0009")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every migration, oldest first; alembic itself is imported only to apply them."""
 
 _POSTGRES_LOCK: Final = 0x41524C  # "ARL": one process at a time creates or upgrades
