@@ -24,7 +24,7 @@ def project_service(session: WriteSession, entry: ServiceEntry, at: float) -> No
         _insert_token(session, entry, at)
     elif isinstance(entry, TokenRevoked):
         _revoke_token(session, entry, at)
-    # A request that was made, and what is served, have no rows: the chain itself is read.
+    # A request that was made, what is served, and campaigns have no rows: the chain is read.
 
 
 def _insert_token(session: WriteSession, entry: TokenCreated, at: float) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, insert, select
 
+from ledger.campaign_entries import CampaignEntry
+from ledger.campaigns import check_campaigns
 from ledger.chain import SERVICE_CHAIN
 from ledger.chain_check import Finding
 from ledger.curves import parse_values
@@ -93,6 +95,7 @@ def rebuild_service(real: ReadSession, scratch: WriteSession) -> None:
     """Project the service chain into the scratch ledger. Raises InvalidInput, Conflict."""
     query = select(ENTRIES).where(ENTRIES.c.chain == SERVICE_CHAIN).order_by(ENTRIES.c.seq)
     served: list[ServingSet] = []
+    campaigns: list[CampaignEntry] = []
     for row in real.connection.execute(query.execution_options(yield_per=1000)):
         body = json.loads(row.body)
         entry = parse_entry(row.kind, body["payload"])
@@ -100,7 +103,10 @@ def rebuild_service(real: ReadSession, scratch: WriteSession) -> None:
             project_service(scratch, entry, body["at"])
         if isinstance(entry, ServingSet):
             served.append(entry)
+        if isinstance(entry, CampaignEntry):
+            campaigns.append(entry)
     check_served(served)
+    check_campaigns(campaigns)
 
 
 class _Rebuilder:

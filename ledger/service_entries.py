@@ -1,10 +1,11 @@
 """Facts of the service chain, which belong to no one study: pointers, aliases, signatures,
-tokens, requests."""
+tokens, requests, campaigns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from ledger.campaign_entries import CampaignEntry
 from ledger.records import Json, Split
 
 
@@ -209,4 +210,5 @@ ServiceEntry: TypeAlias = (
     | ServingSet
     | ServingFailed
     | RestoreAccepted
+    | CampaignEntry
 )

@@ -9,7 +9,7 @@ import typer
 from controller.cli.naming import find_trial_id
 from controller.cli.opening import service_opened
 from controller.cli.serve_model_start import print_command, start_server
-from controller.cli.serve_model_swap import SwapOptions, put_back, swap_in
+from controller.cli.serve_model_swap import put_back, swap_in
 from controller.cli.text import plain
 from controller.serving.commands import Adapter, Command, adapter_command, whole_command
 from controller.serving.files import (
@@ -22,6 +22,7 @@ from controller.serving.files import (
 )
 from controller.serving.forms import Form
 from controller.serving.gate import SplitName
+from controller.serving.into import SwapOptions
 from controller.serving.subjects import SHORT, find_subject
 from controller.settings import Settings
 from controller.wiring import Service

@@ -11,6 +11,7 @@ from controller.serving.dtypes import TORCHAO
 from controller.serving.endpoint import Endpoint
 from controller.serving.files import Chosen
 from controller.serving.forms import Form
+from controller.serving.into import FOLDER
 from controller.serving.server_process import Ended, ModelServer, ended_by_signals
 from controller.serving.subjects import SHORT
 from controller.settings import Settings, model_server_environment
@@ -19,8 +20,6 @@ from ledger.records import Json
 from targets.outbound import GuardedTransport, Outbound
 from targets.outbound_addresses import parse_policy
 
-FOLDER = "serving"
-"""Below ARL_HOME: logs of started servers, and the lock of what gates and switches."""
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses that mean every one of this machine's."""
 

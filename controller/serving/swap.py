@@ -118,6 +118,26 @@ class Swap:
             self._endpoint.load(subject.name, str(path))
         return self._record.set(subject, after=recorded, judged=None, note="put back")
 
+    def put_back(self, subject: Subject, path: Path, note: str) -> ServingSet:
+        """Serve what had the name before in the place of what is served, without a gate.
+
+        Raises EndpointUnavailable, EndpointRefuses, Conflict.
+        """
+        listed = self._endpoint.models().get(subject.name)
+        self._check_adapter(listed, subject)
+        record = self._record.served(subject.name)
+        incumbent = None if listed is None else Incumbent(record=record, path=listed.root)
+        with self._taken_out(subject) as stays:
+            with self._kept_whole(subject, "load"):
+                self._endpoint.load(subject.own_name, str(path))
+            with self._kept_whole(subject, "switch", incumbent, may_have_changed=True):
+                self._endpoint.load(subject.name, str(path))
+                kept = self._record.set(subject, after=record, judged=None, note=note)
+            stays.append(kept)
+        with suppress(EndpointUnavailable, EndpointRefuses):
+            self._take_out_others(subject, {str(path)})
+        return kept
+
     def _gated(
         self,
         subject: Subject,

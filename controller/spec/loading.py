@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from controller.spec.documents import Plain, read_document, to_plain
 from controller.spec.errors import Problem, StudyRefused, shown
@@ -15,7 +15,15 @@ from controller.spec.study import StudySpec
 from controller.spec.translation import problems_of, sections_of
 from ledger.records import Json
 
-__all__ = ["check_files", "json_schema", "load_study", "parse_study", "resolved", "with_setting"]
+__all__ = [
+    "check_files",
+    "json_schema",
+    "load_study",
+    "parse_study",
+    "resolved",
+    "schema_of",
+    "with_setting",
+]
 
 SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -57,8 +65,13 @@ def with_setting(spec: StudySpec, section: str, value: Json) -> StudySpec:
 
 def json_schema() -> dict[str, Json]:
     """The JSON Schema of a study file, for editors."""
-    schema: dict[str, Json] = StudySpec.model_json_schema(by_alias=True, mode="validation")
-    return {"$schema": SCHEMA_DIALECT, "title": "ARL study", **_without_titles(schema)}
+    return schema_of(StudySpec, "ARL study")
+
+
+def schema_of(model: type[BaseModel], title: str) -> dict[str, Json]:
+    """The JSON Schema of a file that such a model reads."""
+    schema: dict[str, Json] = model.model_json_schema(by_alias=True, mode="validation")
+    return {"$schema": SCHEMA_DIALECT, "title": title, **_without_titles(schema)}
 
 
 def _accepted(document: Plain, problems: list[Problem], base: Path | None) -> StudySpec:

@@ -19,7 +19,9 @@ _PARAMETERS: Final[Mapping[str | int, type[BaseModel]]] = {
     "categorical": s.CategoricalSpec,
 }
 
-_SECTIONS: Final[Mapping[Location, type[BaseModel]]] = {
+Sections: TypeAlias = Mapping[Location, type[BaseModel]]
+
+STUDY_SECTIONS: Final[Sections] = {
     (): s.StudySpec,
     ("objective",): s.ObjectiveSpec,
     ("objectives", "*"): s.ObjectiveSpec,
@@ -51,14 +53,18 @@ _OWN_NAMES: Final = (
     ["convert"],
     ["constraints"],
     ["notify"],
+    ["slices"],
 )
 """Sections whose keys (or places) are the user's own."""
 
 
-def problems_of(error: ValidationError, at: Location = ()) -> Iterator[Problem]:
-    """Every problem pydantic found, in its order; `at` is where in a study file it looked."""
+def problems_of(
+    error: ValidationError, at: Location = (), sections: Sections = STUDY_SECTIONS
+) -> Iterator[Problem]:
+    """Every problem pydantic found, in its order; `at` is where in the file it looked, whose
+    sections are a study file's unless others are named."""
     for details in error.errors(include_url=False):
-        yield from _translate({**details, "loc": (*at, *details["loc"])})
+        yield from _translate({**details, "loc": (*at, *details["loc"])}, sections)
 
 
 def sections_of(error: ValidationError) -> set[str]:
@@ -74,11 +80,11 @@ def suggestion(word: str, known: list[str]) -> str | None:
     return close[0] if close else None
 
 
-def known_keys(location: Location) -> list[str]:
-    """The keys of a section, as pydantic locates it, in the study file's words."""
+def known_keys(location: Location, sections: Sections = STUDY_SECTIONS) -> list[str]:
+    """The keys of a section, as pydantic locates it, in the file's words."""
     model = _PARAMETERS.get(location[-1]) if location[:1] == ("space",) else None
     if model is None:
-        model = _SECTIONS[_pattern(location)]
+        model = sections[_pattern(location)]
     return _keys(model)
 
 
@@ -89,7 +95,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
     ]
 
 
-def _translate(details: ErrorDetails) -> Iterator[Problem]:
+def _translate(details: ErrorDetails, sections: Sections) -> Iterator[Problem]:
     location = _without_tag(details["loc"])
     context = details.get("ctx", {})
     if details["type"] == "arl_problems":
@@ -99,7 +105,7 @@ def _translate(details: ErrorDetails) -> Iterator[Problem]:
             )
         return
     if details["type"] == "extra_forbidden":
-        yield _unknown_key(location, details["input"], known_keys(details["loc"][:-1]))
+        yield _unknown_key(location, details["input"], sections, details["loc"][:-1])
         return
     if details["type"] in ("literal_error", "enum", "union_tag_invalid"):
         is_key = details["loc"][-1] == "[key]"
@@ -130,9 +136,10 @@ def _pattern(location: Location) -> Location:
     return tuple(parts)
 
 
-def _unknown_key(location: Location, value: object, known: list[str]) -> Problem:
+def _unknown_key(location: Location, value: object, sections: Sections, at: Location) -> Problem:
     key, section = str(location[-1]), location[:-1]
-    near, elsewhere = suggestion(key, known), _homes(key, section)
+    known = known_keys(at, sections)
+    near, elsewhere = suggestion(key, known), _homes(key, section, sections)
     if elsewhere:
         remedy = f"write {' or '.join(elsewhere)} instead"
     elif near is not None:
@@ -142,11 +149,11 @@ def _unknown_key(location: Location, value: object, known: list[str]) -> Problem
     return Problem(path(*location), "no such key", remedy, shown(value))
 
 
-def _homes(key: str, section: Location) -> list[str]:
+def _homes(key: str, section: Location, sections: Sections) -> list[str]:
     """Where in the file a key belongs that is not known in `section`."""
     return [
         path(*where, key)
-        for where, model in _SECTIONS.items()
+        for where, model in sections.items()
         if where != section and "*" not in where and key in _keys(model)
     ][:2]
 

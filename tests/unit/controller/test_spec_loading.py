@@ -257,7 +257,7 @@ def test_every_section_of_the_file_can_suggest_its_keys() -> None:
     text = " ".join(problems(promoted))
     assert "write guard instead" in text
     assert "write max_drop instead" in text
-    models = {model for model in translation._SECTIONS.values()}
+    models = {model for model in translation.STUDY_SECTIONS.values()}
     named = {
         model
         for model in vars(sys.modules["controller.spec.study"]).values()
