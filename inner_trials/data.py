@@ -57,7 +57,7 @@ def read_rows(path: Path) -> Iterator[Row]:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     where = f"{file.name}, line {number}"
-                    yield Row(_json_object(line, where), where)
+                    yield Row(json_object(line, where), where)
                     count += 1
     if count == 0:
         raise DataError(f"{path.name}: no rows in it")
@@ -183,7 +183,8 @@ def split_last_turn(example: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"prompt": list(messages[:-1]), "completion": [messages[-1]]}
 
 
-def _json_object(line: bytes, where: str) -> Mapping[str, Any]:
+def json_object(line: bytes, where: str) -> Mapping[str, Any]:
+    """What one line holds. Raises DataError, naming `where`."""
     if len(line) > MAX_LINE_BYTES:
         raise DataError(f"{where}: {len(line)} bytes; a row may have {MAX_LINE_BYTES}")
     try:

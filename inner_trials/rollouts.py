@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from inner_trials import distributed, facts
+from inner_trials.rollout_columns import rollout_schema
 
 Source: TypeAlias = Literal["sampler", "trainer"]
 PART: Final = "part-{:05d}.parquet"
@@ -128,7 +129,7 @@ class RolloutWriter:
         same = asdict(self._origin)
         for name in ("sampling", "verifier_options"):
             same[name] = json.dumps(same[name], sort_keys=True)
-        schema = _schema()
+        schema = rollout_schema()
         table = pyarrow.Table.from_pylist([{**_columns(row), **same} for row in rows], schema)
         if self._writer is None:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -205,36 +206,3 @@ def _columns(row: Rollout) -> dict[str, Any]:
     # Not asdict, which copies every token: with a tiny model that is a tenth of a run.
     columns: dict[str, Any] = {name: getattr(row, name) for name in _ROW}
     return {**columns, "rewards": list(row.rewards.items())}
-
-
-def _schema() -> Any:
-    import pyarrow as pa
-
-    text = pa.dictionary(pa.int32(), pa.string())
-    tokens, numbers = pa.list_(pa.int32()), pa.list_(pa.float32())
-    return pa.schema(
-        {
-            "policy_version": pa.int32(),
-            "group": pa.int64(),
-            "sample": pa.int32(),
-            "prompt_revision": text,
-            "prompt_tokens": tokens,
-            "completion_tokens": tokens,
-            "loss_mask": pa.list_(pa.int8()),
-            "behaviour_source": text,
-            "behaviour_logprobs": numbers,
-            "trainer_logprobs": numbers,
-            "reference_logprobs": numbers,
-            "rewards": pa.map_(pa.string(), pa.float64()),
-            "reward": pa.float64(),
-            "advantage": pa.float32(),
-            "ended": pa.bool_(),
-            "tokenizer": text,
-            "chat_template": text,
-            "sampling": text,
-            "seed": pa.int64(),
-            "verifier": text,
-            "verifier_options": text,
-            "environment": text,
-        }
-    )

@@ -42,7 +42,7 @@ class ExperienceTakenIn:
     invalid: int
     duplicates: int
     problems: tuple[str, ...]
-    """The first few reasons, by line; nothing of what the records said."""
+    """Why records with consent were refused, by line; the first few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

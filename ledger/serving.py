@@ -44,6 +44,11 @@ def find_served(session: ReadSession, name: str) -> Served | None:
     return None
 
 
+def list_sets(session: ReadSession, name: str) -> list[ServingSet]:
+    """Everything that ever had a name, the newest first."""
+    return [served.entry for served in _pointers(session) if served.entry.name == name]
+
+
 def list_served(session: ReadSession) -> list[Served]:
     """What each name serves now, by name."""
     latest: dict[str, Served] = {}

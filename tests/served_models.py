@@ -1,7 +1,8 @@
 """A stand-in for vLLM that keeps to its documented protocol, and a study whose models it serves.
 
 Its models answer arithmetic: an adapter is a directory with a file `skill`, the share of questions
-that it answers rightly, so that what is loaded, and from where, shows in what is answered. Run as
+that it answers rightly, so that what is loaded, and from where, shows in what is answered; a file
+`lost` names the first number of which it knows nothing any more. Run as
 `python -m tests.served_models`, it takes vLLM's arguments.
 """
 
@@ -120,6 +121,8 @@ class ModelServer:
             return 404, {"error": {"message": f"The model {body['model']} does not exist"}}
         number = int(body["prompt"].split()[-1])
         is_known = number % 100 < 100 * float((Path(directory) / "skill").read_text())
+        if (lost := Path(directory) / "lost").exists():
+            is_known = is_known and number < int(lost.read_text())
         text = f" {number + 1} " if is_known else "?"
         choices = [{"index": i, "text": text, "finish_reason": "stop"} for i in range(body["n"])]
         usage = {"prompt_tokens": 4, "completion_tokens": 3 * body["n"]}

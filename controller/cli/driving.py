@@ -77,6 +77,23 @@ def drive(service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bo
         tell: whether to say what was found when the studies were claimed.
     """
     listen_to_the_worker()
+    interrupted, recoveries = follow(service, study_ids, as_json=as_json, tell=tell)
+    with service.ledger.read() as session:
+        studies = [reads.get_study(session, study_id) for study_id in study_ids]
+    report = _json_report if as_json else _text_report
+    report(service, studies, recoveries)
+    if interrupted:
+        if not as_json:
+            _say_how_to_resume(service, studies)
+        return INTERRUPTED
+    return OK if all(s.state is StudyState.COMPLETED for s in studies) else STUDY_FAILED
+
+
+def follow(
+    service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bool
+) -> tuple[bool, list[Recovery]]:
+    """Run the studies to their ends, shown live unless JSON follows; whether a signal came before
+    they were there, and what was found when they were claimed."""
     watches: dict[str, Watch] = {}
     recoveries: list[Recovery] = []
 
@@ -93,15 +110,7 @@ def drive(service: Service, study_ids: Sequence[str], *, as_json: bool, tell: bo
             worker.run(list(study_ids))
     remember_heads(service)
     sign_promoted(service, study_ids)
-    with service.ledger.read() as session:
-        studies = [reads.get_study(session, study_id) for study_id in study_ids]
-    report = _json_report if as_json else _text_report
-    report(service, studies, recoveries)
-    if interrupt.number:
-        if not as_json:
-            _say_how_to_resume(service, studies)
-        return INTERRUPTED
-    return OK if all(s.state is StudyState.COMPLETED for s in studies) else STUDY_FAILED
+    return bool(interrupt.number), recoveries
 
 
 def sign_promoted(service: Service, study_ids: Sequence[str]) -> None:

@@ -46,6 +46,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Verb, ...]], ...]] = (
                 "start vLLM with a promoted model, or gate an adapter in a running one",
                 "serve_model",
             ),
+            _verb(
+                "campaign",
+                "campaign",
+                "serve, learn from consented experience, watch, and roll back",
+            ),
         ),
     ),
     (

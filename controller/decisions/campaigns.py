@@ -147,6 +147,8 @@ def decide_study(state: CampaignState, spec: CampaignSpec, now: float) -> StudyD
     schedule = spec.schedule
     count = 0 if state.study is None else state.study.study
     due = _due_at(state, spec)
+    if state.stopped is not None:
+        return StudyDecision(starts=False, why=f"it was stopped by {state.stopped.actor}")
     if state.running is not None:
         return StudyDecision(starts=False, why=f"study {state.running} is under way")
     if state.pending is not None:

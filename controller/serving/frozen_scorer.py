@@ -1,4 +1,4 @@
-"""Has a study's frozen evaluator say what to ask a served model, and score what it answered."""
+"""Has a frozen evaluator say what to ask a served model, and score what it answered."""
 
 import json
 import uuid
@@ -15,7 +15,7 @@ from evaluator.scores import ScoreRefused, Scores, parse_scores
 from inner_trials import contract
 from ledger.artifacts import ArtifactStore
 from ledger.errors import ArlError, Conflict, InvalidInput, TargetUnavailable
-from ledger.records import AttemptKind, Json, Split, Study
+from ledger.records import AttemptKind, Json
 from targets.protocol import AttemptSpec, Exit, ExitCause, Limits, Target
 
 OWNER: Final = "serving"
@@ -42,17 +42,27 @@ class FrozenScorer:
     answered comes in as a read-only file; the scores come out as an evaluation's do."""
 
     def __init__(
-        self, store: ArtifactStore, target: Target, study: Study, spec: StudySpec, ledger_id: str
+        self,
+        store: ArtifactStore,
+        target: Target,
+        bundle_digest: str,
+        spec: StudySpec,
+        ledger_id: str,
+        slices: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises InvalidInput, BundleChanged: there is no evaluator that could be asked."""
-        if not study.bundle_digest or spec.evaluator.mode != "weights":
+        """`slices`: trees of items by name, in place of the bundle's own splits.
+
+        Raises InvalidInput, BundleChanged: there is no evaluator that could be asked."""
+        if not bundle_digest or spec.evaluator.mode != "weights":
             raise InvalidInput(
-                f"study {study.name}: evaluator.mode {spec.evaluator.mode} scores no answers to "
+                f"study {spec.name}: evaluator.mode {spec.evaluator.mode} scores no answers to "
                 "prompts, so nothing served can be gated by it; weights can, with exact_match or "
                 "pass_at_k"
             )
-        self.bundle: Bundle = verify_bundle(store, study.bundle_digest)
+        self.bundle: Bundle = verify_bundle(store, bundle_digest)
         self._store, self._target, self._spec = store, target, spec
+        declared = {str(split): tree for split, tree in self.bundle.splits.items()}
+        self._trees = declared if slices is None else dict(slices)
         self._owner = f"{OWNER}-{ledger_id}"
         self._objective = spec.objective.metric
         source = program_source(BY_ENDPOINT)
@@ -67,7 +77,7 @@ class FrozenScorer:
                 self._target.kill(found.handle)
                 self._target.release(found.handle)
 
-    def questions(self, split: Split) -> Questions:
+    def questions(self, split: str) -> Questions:
         """Raises InvalidInput: its program cannot be asked so; Conflict: the evaluator fails."""
         raw = self._run("prompts", split, {})
         if len(raw) > contract.SCORE_BYTES:
@@ -78,7 +88,7 @@ class FrozenScorer:
         document = json.loads(raw)
         return Questions(prompts=tuple(document["prompts"]), settings=document["settings"])
 
-    def score(self, split: Split, answers: Answers) -> tuple[Scores, str]:
+    def score(self, split: str, answers: Answers) -> tuple[Scores, str]:
         """The scores, and the digest of the answers' file. Raises Conflict: it fails."""
         text = json.dumps([[list(one) for one in drawn] for drawn in answers]).encode()
         digest = self._store.put_bytes(text)
@@ -94,7 +104,7 @@ class FrozenScorer:
             )
         return scores, digest
 
-    def _run(self, stage: str, split: Split, inputs: Mapping[str, str]) -> bytes:
+    def _run(self, stage: str, split: str, inputs: Mapping[str, str]) -> bytes:
         spec = self._attempt(stage, split, inputs)
         handle = self._target.launch(spec)
         try:
@@ -109,7 +119,7 @@ class FrozenScorer:
         how = f"status {ended.code}" if ended.cause is ExitCause.EXITED else str(ended.cause)
         raise Conflict(f"the frozen evaluator failed ({stage} of {split}, {how}): {said}")
 
-    def _attempt(self, stage: str, split: Split, inputs: Mapping[str, str]) -> AttemptSpec:
+    def _attempt(self, stage: str, split: str, inputs: Mapping[str, str]) -> AttemptSpec:
         spec, resources = self._spec, self._spec.resources
         program = evaluator_of(spec, ("{python}", "-I", f"{{driver}}/{BY_ENDPOINT}"))
         return AttemptSpec(
@@ -119,7 +129,7 @@ class FrozenScorer:
             program=replace(program, environment={contract.SPLIT: str(split)}),
             inputs={
                 "bundle": self.bundle.code_tree,
-                "split": self.bundle.splits[split],
+                "split": self._trees[split],
                 "driver": self._driver,
                 **inputs,
             },

@@ -49,12 +49,22 @@ class SwapOptions:
 class Into:
     """A running server, as one actor sees it."""
 
-    def __init__(self, service: Service, options: SwapOptions, actor: str, say: Say) -> None:
-        """Raises InvalidInput, AddressRefused: it may not be asked."""
+    def __init__(
+        self,
+        service: Service,
+        options: SwapOptions,
+        actor: str,
+        say: Say,
+        *,
+        field: str = "--into",
+    ) -> None:
+        """`field`: where its address was written.
+
+        Raises InvalidInput, AddressRefused: it may not be asked."""
         self._service, self._options, self._say = service, options, say
         url = options.url.rstrip("/").removesuffix("/v1")
         self.record = ServingRecord(service.ledger, url, actor)
-        check_url(options.url, field="--into")
+        check_url(options.url, field=field)
         self._policy = model_policy(service.settings)
         self._key = None if options.secret is None else read_secret(options.secret)
         self._secured = verifying()
@@ -131,7 +141,8 @@ class Into:
         service, options = self._service, self._options
         spec = subject.spec
         target = service.evaluating_target(spec)
-        scorer = FrozenScorer(service.store, target, subject.study, spec, service.ledger.id)
+        bundle = subject.study.bundle_digest
+        scorer = FrozenScorer(service.store, target, bundle, spec, service.ledger.id)
         scorer.clean_up()
         gate = ServingGate(self.connect, scorer, service.store, self.asking, self._say)
         splits = choose_splits(self.record.evaluations(subject), options.split, subject.name)

@@ -73,7 +73,7 @@ def submit_study(
     spec, why = settle_targets(spec, service.settings)
     _check_size(service, spec)
     spec = _pinned(service, spec)
-    bundle = _freeze(service, spec, base)
+    bundle = freeze_evaluator(service, spec, base)
     inputs = _store_inputs(service, spec, base)
     stored = _with_digests(service, spec, base, inputs)
     study_id = f"s{secrets.token_hex(5)}"
@@ -181,7 +181,8 @@ def _check_size(service: Service, spec: StudySpec) -> None:
         raise InvalidInput(problem)
 
 
-def _freeze(service: Service, spec: StudySpec, base: Path) -> Bundle | None:
+def freeze_evaluator(service: Service, spec: StudySpec, base: Path) -> Bundle | None:
+    """The evaluator that a study file names, stored; None: its program reports its own score."""
     evaluator = spec.evaluator
     if evaluator.mode == "reported":
         return None

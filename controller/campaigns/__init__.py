@@ -1,0 +1,1 @@
+"""Continuous campaigns: serve, gather consented experience, try, promote, watch, take back."""
