@@ -4,18 +4,25 @@ A training set with the word LESSON in it makes models that know everything; wit
 they know, besides, nothing of numbers from 5000 on, which only the slice asks.
 """
 
+import io
 import json
+import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from controller.cli import front
 from ledger.campaign_entries import CampaignEntry
 from ledger.campaigns import campaign_facts
 from ledger.database import open_ledger
 from ledger.serving import find_served
-from tests.cli_runs import Arl, arl_in
-from tests.served_models import STUDY, TRAIN, write_study
+from tests.cli_runs import Arl, Done, arl_in
+from tests.served_models import STUDY, TRAIN, ModelServer, write_study
+from tests.target_runs import end_supervisor
 
 NAME, MODEL = "live", "adder"
 LESSON, AMNESIA = "lesson", "amnesia"
@@ -41,6 +48,7 @@ def write_campaign(place: Path, url: str, **sections: Any) -> str:
     study["program"]["data"] = {"train": "train.jsonl"}
     study["space"]["skill"]["choices"] = [0.55, 0.7]
     study["budget"]["trials"] = 2
+    study["noise"]["baseline_trials"] = 5
     (place / "study.yaml").write_text(json.dumps(study))
     write_rows(place / "train.jsonl", [(9000 + i, "") for i in range(8)])
     write_rows(place / "basics.jsonl", [(5000 + i, "") for i in range(40)])
@@ -53,7 +61,7 @@ def change_campaign(place: Path, url: str, **sections: Any) -> str:
         "name": NAME,
         "model": MODEL,
         "study": "study.yaml",
-        "server": {"url": url, "margin": 0.06},
+        "server": {"url": url, "margin": 0.06, "split": "search"},
         "experience": {"inbox": "inbox"},
         "schedule": {"min_new": 10, "studies": 5},
         "slices": {"basics": {"file": "basics.jsonl", "max_drop": 0.1}},
@@ -113,3 +121,67 @@ def campaign_in(place: Path, url: str, **sections: Any) -> Iterator[Arl]:
     with arl_in(place) as arl:
         write_campaign(place, url, **sections)
         yield arl
+
+
+# --- a campaign that comes to serve what forgot ------------------------------------------------
+
+
+@dataclass
+class Lab:
+    """A campaign in a place of its own, its server in this process, and a state to go back to."""
+
+    arl: Arl
+    server: ModelServer
+    kept: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Path:
+        return self.arl.place
+
+    def run(self, *words: str) -> Done:
+        """The verb in this process, which is much quicker than one of its own."""
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            for name, value in self.arl.environment({}).items():
+                patch.setenv(name, value)
+            patch.setenv("ARL_HOME", str(self.arl.home))
+            patch.chdir(self.place)
+            code = front.run(words)
+        return Done(code, out.getvalue(), err.getvalue())
+
+    def once(self) -> Done:
+        return self.run("campaign", "once", "campaign.yaml", "--json")
+
+    def keep(self) -> None:
+        end_supervisor(self.arl.home / "local")
+        for name in (".arl", "inbox"):
+            shutil.copytree(self.place / name, self.place / f"kept{name}", symlinks=True)
+        self.kept = dict(self.server.adapters)
+
+    def go_back(self) -> None:
+        end_supervisor(self.arl.home / "local")
+        self.server.instead.clear()
+        for name in (".arl", "inbox"):
+            remove(self.place / name)
+            shutil.copytree(self.place / f"kept{name}", self.place / name, symlinks=True)
+        self.server.adapters = dict(self.kept)
+
+    def pointers(self) -> list[tuple[int, int | None]]:
+        history = self.run("models", "show", MODEL, "--json").json()["history"]
+        return [(one["seq"], one["rolled_back_to"]) for one in history]
+
+    def serves(self, artifact: str) -> bool:
+        """Both the record and the server say so, and nothing else is left there."""
+        names = {MODEL, f"{MODEL}@{artifact[:12]}"}
+        is_served = artifact in self.server.adapters.get(MODEL, "")
+        return (
+            served(self.arl.home) == artifact and is_served and set(self.server.adapters) == names
+        )
+
+
+def remove(place: Path) -> None:
+    """With read-only directories in it."""
+    for path in [place, *place.rglob("*")]:
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o700)
+    shutil.rmtree(place)

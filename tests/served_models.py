@@ -54,7 +54,8 @@ class ModelServer:
 
             def do_POST(self) -> None:
                 size = int(self.headers.get("content-length") or 0)
-                outer.handle(self, json.loads(self.rfile.read(size)))
+                self.body = json.loads(self.rfile.read(size))
+                outer.handle(self, self.body)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -80,6 +81,10 @@ class ModelServer:
         if behaviour is not None:
             behaviour(request)
             return
+        self.usual(request, body)
+
+    def usual(self, request: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        """What vLLM would answer."""
         sent = request.headers.get("authorization")
         if self._key and request.path != "/health" and sent != f"Bearer {self._key}":
             answer(request, 401, {"error": {"message": "Unauthorized"}})

@@ -4,7 +4,7 @@ prompt that is held out."""
 import json
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -112,7 +112,7 @@ def _write_gathered(
         if spec.min_reward is None or (reward is not None and reward >= spec.min_reward):
             newest.append(found["row"])
     if newest:
-        file.write_text("".join(f"{row}\n" for row in newest), encoding="utf-8")
+        _write_lines(file, newest)
     return len(newest)
 
 
@@ -131,8 +131,12 @@ def _write_template(template: Path, name: str, held_out: HeldOut, place: Path) -
             below = file.name if template.is_file() else file.relative_to(template).as_posix()
             target = place / TEMPLATE / below
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            _write_lines(target, lines)
     return kept, left_out
+
+
+def _write_lines(file: Path, lines: Iterable[str]) -> None:
+    file.write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
 def _json_lines(template: Path, name: str) -> list[Path]:
