@@ -58,7 +58,7 @@ def load_campaign(file: Path) -> Campaign:
     Raises:
         StudyRefused: with every problem found, each naming the field, the value and the rule.
     """
-    document, problems = read_document(file)
+    document, problems = read_document(file, "campaign file")
     if not isinstance(document, dict):
         what = "the file is empty" if document is None else "a campaign is a mapping"
         given = "" if document is None else shown(document)

@@ -52,14 +52,15 @@ for _tag, _pattern, _first in (
     )
 
 
-def read_document(file: Path) -> tuple[Plain, list[Problem]]:
+def read_document(file: Path, what: str = "study file") -> tuple[Plain, list[Problem]]:
     """The file's content as plain data, and what is wrong with it that leaves it readable.
+    `what` is what people call such a file.
 
     Raises:
         StudyRefused: the file is missing, too large, not UTF-8 or not YAML (JSON where its
             name ends in .json).
     """
-    text = _read_text(file)
+    text = _read_text(file, what)
     loaded, problems = _from_json(text) if file.suffix in _JSON_WORDS else _from_yaml(text)
     plain, faults = to_plain(loaded)
     return plain, problems + faults
@@ -72,11 +73,11 @@ def to_plain(value: object) -> tuple[Plain, list[Problem]]:
     return plain, problems
 
 
-def _read_text(file: Path) -> str:
+def _read_text(file: Path, what: str) -> str:
     try:
         if not file.is_file():
             rule = "it is not a file" if file.exists() else "there is no such file"
-            raise StudyRefused([_file_problem(file, rule, "name a study file")])
+            raise StudyRefused([_file_problem(file, rule, f"name a {what}")])
         with file.open("rb") as stream:
             content = stream.read(FILE_BYTES + 1)
     except (OSError, ValueError) as error:
@@ -84,7 +85,7 @@ def _read_text(file: Path) -> str:
         rule = f"it cannot be read: {why}"
         raise StudyRefused([_file_problem(file, rule, "name a readable file")]) from error
     if len(content) > FILE_BYTES:
-        rule = f"a study file has at most {FILE_BYTES} bytes"
+        rule = f"a {what} has at most {FILE_BYTES} bytes"
         raise StudyRefused([_file_problem(file, rule, "keep data in files of its own")])
     try:
         return content.decode("utf-8-sig")

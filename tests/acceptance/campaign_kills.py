@@ -1,4 +1,4 @@
-"""Kills a cycle of a campaign at one point, lets a fresh process go on, and judges what is then."""
+"""Kills a cycle of a campaign at one point, lets a fresh one go on, and judges what is then."""
 
 import json
 import os

@@ -56,10 +56,12 @@ def test_a_cycle_killed_around_its_study_starts_no_second_one(due: Scene) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_cycle_killed_at_any_commit_of_its_own_goes_on(due: Scene) -> None:
     assert kill_everywhere(due, COMMIT) >= 12
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_roll_back_killed_anywhere_is_finished(forgetful: Scene) -> None:
     assert kill_everywhere(forgetful, "controller/campaigns/") >= 40
