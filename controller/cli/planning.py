@@ -21,6 +21,7 @@ from controller.decisions.pricing import (
 from controller.decisions.profiles import ERROR_RATES, ErrorRates
 from controller.documents.plan_system import Rates, system_of
 from controller.documents.plans import plan_document
+from controller.spec.campaign_loading import campaign_schema
 from controller.spec.loading import json_schema, load_study
 from controller.spec.quantities import parse_duration_s
 from controller.spec.study import StudySpec
@@ -44,6 +45,9 @@ Window = Annotated[
     int | None, typer.Option("--window", help="seconds in which an update's rollouts are to be")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
+OfCampaign = Annotated[
+    bool, typer.Option("--campaign", help="of a campaign file, see `arl campaign`")
+]
 
 
 def plan(
@@ -153,9 +157,11 @@ def _time(hours: float | None) -> str:
     return "none" if hours == 0 else duration(None if hours is None else hours * 3600)
 
 
-def schema(as_json: AsJson = False) -> int:
+def schema(campaign: OfCampaign = False, as_json: AsJson = False) -> int:
     """Print the JSON Schema of a study file; editors complete and check study files with it."""
-    if server_named():
+    if campaign:
+        document = campaign_schema()
+    elif server_named():
         from controller.client import Client
 
         with Client() as client:

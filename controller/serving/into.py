@@ -97,6 +97,15 @@ class Into:
         with self._connected() as endpoint:
             return Swap(endpoint, self.record, self._say).restore(subject, path, recorded)
 
+    def serves(self, recorded: ServingSet) -> bool:
+        """Whether the server has what the record names, there and under both names; quick, since
+        no file is read."""
+        with self._connected() as endpoint:
+            listed = endpoint.models()
+        found = [listed.get(name) for name in (recorded.name, recorded.served_as)]
+        has_it = all(one and recorded.artifact_digest in one.root for one in found)
+        return has_it and recorded.endpoint == self.record.endpoint
+
     def put_back(self, subject: Subject, note: str) -> ServingSet:
         """Serve an earlier one in the place of what is served, without a gate: it had the name
         before. Raises as `gate`."""

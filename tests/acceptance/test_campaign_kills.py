@@ -1,12 +1,13 @@
 """A campaign that is killed anywhere goes on: no second study, no half switch, nothing lost."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.acceptance.campaign_kills import Scene, scene_in
 
 COMMIT = "commit @ "
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +33,20 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield scene
 
 
-def kill_everywhere(scene: Scene, wanted: str, *, every: int = 1) -> int:
-    """At each point whose identity has the word; how many there were."""
+def is_an_effect(identity: str) -> bool:
+    """A commit, something said to the server, or a change of the campaign's own files."""
+    what, _, lines = identity.partition(" @ ")
+    is_said = what.endswith(("send", "connect")) and "targets/outbound" in lines
+    return what.endswith("commit") or is_said or lines.startswith("controller/campaigns/")
+
+
+def kill_everywhere(scene: Scene, is_chosen: Callable[[str], bool]) -> int:
+    """At each point that is chosen by its identity; how many there were."""
     scene.go_back()
-    points = scene.points(lambda identity: wanted in identity)
+    points = scene.points(is_chosen)
     assert scene.judge() == []
     killed, broken = 0, []
-    for point in points[::every]:
+    for point in points:
         scene.go_back()
         if not scene.die_at(point):
             continue
@@ -51,17 +59,9 @@ def kill_everywhere(scene: Scene, wanted: str, *, every: int = 1) -> int:
     return killed
 
 
-def test_a_cycle_killed_around_its_study_starts_no_second_one(due: Scene) -> None:
-    assert kill_everywhere(due, f"after {COMMIT}ledger/database.py", every=100) >= 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_cycle_killed_at_any_commit_of_its_own_goes_on(due: Scene) -> None:
-    assert kill_everywhere(due, COMMIT) >= 12
+    assert kill_everywhere(due, lambda identity: COMMIT in identity) >= 12
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_roll_back_killed_anywhere_is_finished(forgetful: Scene) -> None:
-    assert kill_everywhere(forgetful, "controller/campaigns/") >= 40
+    assert kill_everywhere(forgetful, is_an_effect) >= 20
