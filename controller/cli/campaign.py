@@ -11,7 +11,7 @@ from controller.cli.campaign_running import run_campaign, run_once
 from controller.cli.opening import actor, ledger_opened, remember_heads, service_opened
 from controller.cli.output import OK, console, print_json, table
 from controller.cli.text import clipped, plain
-from controller.documents.campaigns import campaign_document, campaign_row
+from controller.documents.campaigns import campaign_document, campaign_rows
 from controller.registry.names import check_note
 from ledger.campaign_entries import CampaignStopped
 from ledger.campaigns import CampaignFact, append_campaign, campaign_facts
@@ -82,10 +82,7 @@ def campaign(
 
 def _list(*, as_json: bool) -> int:
     with ledger_opened() as ledger, ledger.read() as session:
-        found: dict[str, list[CampaignFact]] = {}
-        for fact in campaign_facts(session):
-            found.setdefault(fact.entry.campaign, []).append(fact)
-    rows = [campaign_row(found[name]) for name in sorted(found)]
+        rows = campaign_rows(campaign_facts(session))
     if as_json:
         listed: list[Json] = list(rows)
         print_json({"campaigns": listed})

@@ -10,6 +10,14 @@ from ledger.entries import payload
 from ledger.records import Json
 
 
+def campaign_rows(facts: Sequence[CampaignFact]) -> list[dict[str, Json]]:
+    """The list, by name, from the entries of all campaigns."""
+    found: dict[str, list[CampaignFact]] = {}
+    for fact in facts:
+        found.setdefault(fact.entry.campaign, []).append(fact)
+    return [campaign_row(found[name]) for name in sorted(found)]
+
+
 def campaign_row(facts: Sequence[CampaignFact]) -> dict[str, Json]:
     """One campaign as a row of the list, from all its entries."""
     state = fold_campaign((fact.entry, fact.at) for fact in facts)

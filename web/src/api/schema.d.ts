@@ -130,6 +130,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/campaigns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Campaigns
+         * @description Every campaign, with what it waits for.
+         */
+        get: operations["list_campaigns_api_v1_campaigns_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns/{campaign}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Campaign
+         * @description One campaign, with what was measured and what rang.
+         */
+        get: operations["show_campaign_api_v1_campaigns__campaign__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/candidates/{candidate}": {
         parameters: {
             query?: never;
@@ -1706,6 +1746,53 @@ export interface components {
             trial: string;
         };
         /**
+         * AlarmOut
+         * @description An alarm, and what came of it.
+         * @example {
+         *       "action": "roll_back",
+         *       "alarm": "forgetting",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "back_to": 3,
+         *       "detail": "slice basics: it fell by 0.2",
+         *       "number": 17,
+         *       "pointer": 5,
+         *       "promotion": 4,
+         *       "settled": "number 3 is the incumbent again"
+         *     }
+         */
+        AlarmOut: {
+            /**
+             * Action
+             * @description roll_back or tell.
+             */
+            action: string;
+            /**
+             * Alarm
+             * @description gate, forgetting or shift.
+             */
+            alarm: string;
+            /** At */
+            at: string;
+            /** Back To */
+            back_to: number | null;
+            /** Detail */
+            detail: string;
+            /** Number */
+            number: number;
+            /**
+             * Pointer
+             * @description The position that the way back made.
+             */
+            pointer: number | null;
+            /** Promotion */
+            promotion: number | null;
+            /**
+             * Settled
+             * @description Null: it is open, or only tells.
+             */
+            settled: string | null;
+        };
+        /**
          * AliasOut
          * @description A name for one of a model's promotions.
          * @example {
@@ -2222,6 +2309,274 @@ export interface components {
             llm_tokens?: components["schemas"]["Change"] | null;
             trials?: components["schemas"]["Change"] | null;
             wall_s?: components["schemas"]["Change"] | null;
+        };
+        /**
+         * CampaignDetail
+         * @description One campaign with its latest measurements, alarms and events.
+         * @example {
+         *       "alarm_list": [
+         *         {
+         *           "action": "roll_back",
+         *           "alarm": "forgetting",
+         *           "at": "2026-05-04T09:30:00.000+00:00",
+         *           "back_to": 3,
+         *           "detail": "slice basics: it fell by 0.2",
+         *           "number": 17,
+         *           "pointer": 5,
+         *           "promotion": 4,
+         *           "settled": "number 3 is the incumbent again"
+         *         }
+         *       ],
+         *       "alarms": 1,
+         *       "began_at": "2026-05-04T09:30:00.000+00:00",
+         *       "campaign": "support-live",
+         *       "changed_at": "2026-05-04T09:30:00.000+00:00",
+         *       "evaluator": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "events": [],
+         *       "experience": {
+         *         "duplicates": 4,
+         *         "files": 12,
+         *         "held_out": 260,
+         *         "invalid": 1,
+         *         "problems": [
+         *           "a.jsonl: line 7: completion is empty"
+         *         ],
+         *         "training": 2400,
+         *         "without_consent": 31
+         *       },
+         *       "file": {
+         *         "model": "support",
+         *         "name": "support-live"
+         *       },
+         *       "model": "support",
+         *       "new_records": 120,
+         *       "non_finite": [],
+         *       "slices": [
+         *         {
+         *           "against": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *           "at": "2026-05-04T09:30:00.000+00:00",
+         *           "comparison": {
+         *             "drop": 0.01,
+         *             "high95": 0.03,
+         *             "items": 200,
+         *             "low95": -0.01
+         *           },
+         *           "forgotten": false,
+         *           "served_as": "support@9f86d081884c",
+         *           "slice": "basics",
+         *           "value": 0.91
+         *         }
+         *       ],
+         *       "state": "active",
+         *       "studies": 3,
+         *       "study": {
+         *         "number": 3,
+         *         "promotion": 4,
+         *         "records": 2400,
+         *         "rows": 3400,
+         *         "state": "completed",
+         *         "study": "s1a2b3c4d5",
+         *         "submitted_at": "2026-05-04T09:30:00.000+00:00"
+         *       }
+         *     }
+         */
+        CampaignDetail: {
+            /**
+             * Alarm List
+             * @description The newest first.
+             */
+            alarm_list: components["schemas"]["AlarmOut"][];
+            /** Alarms */
+            alarms: number;
+            /** Began At */
+            began_at: string;
+            /** Campaign */
+            campaign: string;
+            /** Changed At */
+            changed_at: string;
+            /**
+             * Evaluator
+             * @description Bundle digest of what measures the slices.
+             */
+            evaluator: string | null;
+            /**
+             * Events
+             * @description The newest 50, the newest first.
+             */
+            events: components["schemas"]["CampaignEventOut"][];
+            experience: components["schemas"]["ExperienceOut"];
+            failed: components["schemas"]["StepFailedOut"] | null;
+            /**
+             * File
+             * @description The campaign file with every default.
+             */
+            file: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Model */
+            model: string;
+            /**
+             * New Records
+             * @description To train on, since the latest study was submitted.
+             */
+            new_records: number;
+            /**
+             * Non Finite
+             * @description Numbers of this document that are null because JSON has none.
+             * @default []
+             */
+            non_finite: components["schemas"]["NonFinite"][];
+            /**
+             * Open Alarm
+             * @description Number of the one that is not settled.
+             */
+            open_alarm: number | null;
+            /**
+             * Running
+             * @description The study that is under way.
+             */
+            running: string | null;
+            shift: components["schemas"]["ShiftOut"] | null;
+            /** Slices */
+            slices: components["schemas"]["SliceOut"][];
+            /**
+             * State
+             * @description active or stopped.
+             */
+            state: string;
+            /**
+             * Studies
+             * @description How many it started.
+             */
+            studies: number;
+            study: components["schemas"]["CampaignStudyOut"] | null;
+        };
+        /**
+         * CampaignEventOut
+         * @description One entry of a campaign.
+         */
+        CampaignEventOut: {
+            /** At */
+            at: string;
+            /** Facts */
+            facts: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Kind */
+            kind: string;
+            /** Number */
+            number: number;
+        };
+        /**
+         * CampaignOut
+         * @description A campaign as a row of the list.
+         * @example {
+         *       "alarms": 1,
+         *       "began_at": "2026-05-04T09:30:00.000+00:00",
+         *       "campaign": "support-live",
+         *       "changed_at": "2026-05-04T09:30:00.000+00:00",
+         *       "model": "support",
+         *       "new_records": 120,
+         *       "state": "active",
+         *       "studies": 3
+         *     }
+         */
+        CampaignOut: {
+            /** Alarms */
+            alarms: number;
+            /** Began At */
+            began_at: string;
+            /** Campaign */
+            campaign: string;
+            /** Changed At */
+            changed_at: string;
+            /** Model */
+            model: string;
+            /**
+             * New Records
+             * @description To train on, since the latest study was submitted.
+             */
+            new_records: number;
+            /**
+             * Open Alarm
+             * @description Number of the one that is not settled.
+             */
+            open_alarm: number | null;
+            /**
+             * Running
+             * @description The study that is under way.
+             */
+            running: string | null;
+            /**
+             * State
+             * @description active or stopped.
+             */
+            state: string;
+            /**
+             * Studies
+             * @description How many it started.
+             */
+            studies: number;
+        };
+        /**
+         * CampaignStudyOut
+         * @description The latest study of a campaign.
+         * @example {
+         *       "number": 3,
+         *       "promotion": 4,
+         *       "records": 2400,
+         *       "rows": 3400,
+         *       "state": "completed",
+         *       "study": "s1a2b3c4d5",
+         *       "submitted_at": "2026-05-04T09:30:00.000+00:00"
+         *     }
+         */
+        CampaignStudyOut: {
+            /** Number */
+            number: number;
+            /**
+             * Promotion
+             * @description The position that it promoted to.
+             */
+            promotion: number | null;
+            /**
+             * Records
+             * @description Gathered ones that it trains on.
+             */
+            records: number;
+            /** Rows */
+            rows: number;
+            /**
+             * State
+             * @description running, or how it ended.
+             */
+            state: string;
+            /** Study */
+            study: string;
+            /** Submitted At */
+            submitted_at: string;
+        };
+        /**
+         * CampaignsOut
+         * @description Every campaign, by name.
+         * @example {
+         *       "items": [
+         *         {
+         *           "alarms": 1,
+         *           "began_at": "2026-05-04T09:30:00.000+00:00",
+         *           "campaign": "support-live",
+         *           "changed_at": "2026-05-04T09:30:00.000+00:00",
+         *           "model": "support",
+         *           "new_records": 120,
+         *           "state": "active",
+         *           "studies": 3
+         *         }
+         *       ]
+         *     }
+         */
+        CampaignsOut: {
+            /** Items */
+            items: components["schemas"]["CampaignOut"][];
         };
         /**
          * CandidateBest
@@ -3126,6 +3481,40 @@ export interface components {
             model: string;
             /** Seq */
             seq: number;
+        };
+        /**
+         * ExperienceOut
+         * @description What came in since the campaign began. What had no consent was only counted.
+         * @example {
+         *       "duplicates": 4,
+         *       "files": 12,
+         *       "held_out": 260,
+         *       "invalid": 1,
+         *       "problems": [
+         *         "a.jsonl: line 7: completion is empty"
+         *       ],
+         *       "training": 2400,
+         *       "without_consent": 31
+         *     }
+         */
+        ExperienceOut: {
+            /** Duplicates */
+            duplicates: number;
+            /** Files */
+            files: number;
+            /** Held Out */
+            held_out: number;
+            /** Invalid */
+            invalid: number;
+            /**
+             * Problems
+             * @description Of the latest files.
+             */
+            problems: string[];
+            /** Training */
+            training: number;
+            /** Without Consent */
+            without_consent: number;
         };
         /**
          * ExportFormat
@@ -5553,6 +5942,25 @@ export interface components {
             weight: number;
         };
         /**
+         * ShiftOut
+         * @description The latest comparison of incoming prompts with the reference.
+         */
+        ShiftOut: {
+            /** Prompts */
+            prompts: number;
+            /** Reference */
+            reference: number;
+            /** Shifted */
+            shifted: boolean;
+            /**
+             * Statistics
+             * @description psi and p of length and words.
+             */
+            statistics: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+        };
+        /**
          * SignIn
          * @description The token with which a browser signs in.
          * @example {
@@ -5591,6 +5999,48 @@ export interface components {
              * @description Of the evidence in the artifact store.
              */
             tree: string;
+        };
+        /**
+         * SliceOut
+         * @description The latest measurement of a fixed slice.
+         * @example {
+         *       "against": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+         *       "at": "2026-05-04T09:30:00.000+00:00",
+         *       "comparison": {
+         *         "drop": 0.01,
+         *         "high95": 0.03,
+         *         "items": 200,
+         *         "low95": -0.01
+         *       },
+         *       "forgotten": false,
+         *       "served_as": "support@9f86d081884c",
+         *       "slice": "basics",
+         *       "value": 0.91
+         *     }
+         */
+        SliceOut: {
+            /**
+             * Against
+             * @description Artifact that it was compared with.
+             */
+            against: string | null;
+            /** At */
+            at: string;
+            /**
+             * Comparison
+             * @description A positive drop is worse.
+             */
+            comparison: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            /** Forgotten */
+            forgotten: boolean;
+            /** Served As */
+            served_as: string;
+            /** Slice */
+            slice: string;
+            /** Value */
+            value: number | null;
         };
         /**
          * SlotRow
@@ -5721,6 +6171,16 @@ export interface components {
          * @enum {string}
          */
         Split: "search" | "holdout_a" | "holdout_b";
+        /**
+         * StepFailedOut
+         * @description What the last cycle could not do; the next one tries again.
+         */
+        StepFailedOut: {
+            /** Detail */
+            detail: string;
+            /** Step */
+            step: string;
+        };
         /**
          * StopChange
          * @description Changes of when a study stops looking; what is left out stays, null takes a rule away.
@@ -7773,6 +8233,220 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_campaigns_api_v1_campaigns_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CampaignsOut"];
+                };
+            };
+            /** @description The request cannot be read */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too slow */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not this server's name */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_campaign_api_v1_campaigns__campaign__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A campaign's name */
+                campaign: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CampaignDetail"];
                 };
             };
             /** @description The request cannot be read */
