@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from controller.cli.campaign_recording import record_experience
 from controller.cli.campaign_running import run_campaign, run_once
 from controller.cli.opening import actor, ledger_opened, remember_heads, service_opened
 from controller.cli.output import OK, console, print_json, table
@@ -26,6 +27,7 @@ class Action(StrEnum):
     LIST = "list"
     SHOW = "show"
     STOP = "stop"
+    RECORD = "record"
 
 
 _WORDS: Final[Mapping[Action, tuple[int, str]]] = {
@@ -34,10 +36,12 @@ _WORDS: Final[Mapping[Action, tuple[int, str]]] = {
     Action.LIST: (0, "arl campaign list"),
     Action.SHOW: (1, "arl campaign show NAME"),
     Action.STOP: (1, "arl campaign stop NAME"),
+    Action.RECORD: (1, "arl campaign record CAMPAIGN.yaml"),
 }
 
 What = Annotated[
-    Action, typer.Argument(metavar="run|once|list|show|stop", help="what to do; default: list")
+    Action,
+    typer.Argument(metavar="run|once|record|list|show|stop", help="what to do; default: list"),
 ]
 Words = Annotated[
     list[str] | None,
@@ -48,6 +52,10 @@ Look = Annotated[
     float, typer.Option("--look", min=0.1, help="with run: seconds between two looks at the inbox")
 ]
 Note = Annotated[str, typer.Option("--note", help="with stop: why")]
+Host = Annotated[str, typer.Option("--host", help="with record: address to listen on")]
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="with record: TCP port; 0: a free one")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 
 
@@ -57,13 +65,16 @@ def campaign(
     again: Again = False,
     look: Look = 10.0,
     note: Note = "",
+    host: Host = "127.0.0.1",
+    port: Port = 8421,
     as_json: AsJson = False,
 ) -> int:
     """Serve a model's incumbent, learn from consented records, watch it, and roll back.
 
     `arl campaign once FILE` does what is to be done now, for a timer; `arl campaign run FILE` goes
     on until it is stopped. Studies run in this process. Exit code 1: an alarm rang; 6: a study
-    failed; 5: the server is gone or of no use, and what is served stays.
+    failed; 5: the server is gone or of no use, and what is served stays. `arl campaign record
+    FILE` stands before the model's server and puts what is asked with consent into the inbox.
     """
     given = list(words or [])
     count, example = _WORDS[action]
@@ -75,6 +86,8 @@ def campaign(
         return _show(given[0], as_json=as_json)
     if action is Action.STOP:
         return _stop(given[0], check_note(note), as_json=as_json)
+    if action is Action.RECORD:
+        return record_experience(Path(given[0]), host=host, port=port, as_json=as_json)
     if action is Action.ONCE:
         return run_once(Path(given[0]), again=again, as_json=as_json)
     return run_campaign(Path(given[0]), again=again, look_s=look, as_json=as_json)
