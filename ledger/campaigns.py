@@ -23,13 +23,22 @@ KINDS: Final = frozenset(cls.kind for cls in get_args(CampaignEntry))
 class CampaignFact:
     entry: CampaignEntry
     at: float
+    seq: int
+    """In the service chain."""
 
 
-def campaign_facts(session: ReadSession, campaign: str | None = None) -> list[CampaignFact]:
-    """Everything that is recorded of one campaign, or of all, in order."""
+def campaign_facts(
+    session: ReadSession, campaign: str | None = None, *, after: int = 0
+) -> list[CampaignFact]:
+    """Everything that is recorded of one campaign, or of all, in order; `after` a place in the
+    service chain."""
     query = (
-        select(ENTRIES.c.kind, ENTRIES.c.body)
-        .where(ENTRIES.c.chain == SERVICE_CHAIN, ENTRIES.c.kind.in_(sorted(KINDS)))
+        select(ENTRIES.c.seq, ENTRIES.c.kind, ENTRIES.c.body)
+        .where(
+            ENTRIES.c.chain == SERVICE_CHAIN,
+            ENTRIES.c.kind.in_(sorted(KINDS)),
+            ENTRIES.c.seq > after,
+        )
         .order_by(ENTRIES.c.seq)
     )
     found = []
@@ -38,7 +47,7 @@ def campaign_facts(session: ReadSession, campaign: str | None = None) -> list[Ca
         if campaign is None or body["payload"]["campaign"] == campaign:
             entry = parse_entry(row.kind, body["payload"])
             if isinstance(entry, CampaignEntry):
-                found.append(CampaignFact(entry=entry, at=body["at"]))
+                found.append(CampaignFact(entry=entry, at=body["at"], seq=row.seq))
     return found
 
 

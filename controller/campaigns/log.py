@@ -22,14 +22,16 @@ class CampaignLog:
         self.name = name
         self._ledger = ledger
         self.state = CampaignState()
+        self._seen = 0
         self.reload()
 
     def reload(self) -> CampaignState:
-        """Read it anew: somebody may have stopped it."""
+        """Read what is new: somebody may have stopped it."""
         with self._ledger.read() as session:
-            facts = campaign_facts(session, self.name)
-        self.state = fold_campaign((fact.entry, fact.at) for fact in facts)
-        return self.state
+            facts = campaign_facts(session, self.name, after=self._seen)
+        if facts:
+            self._seen = facts[-1].seq
+        return fold_campaign(((fact.entry, fact.at) for fact in facts), self.state)
 
     def add(self, *makers: Maker) -> None:
         """Record entries, each made with its number, in one transaction. Raises Conflict: it was

@@ -1,6 +1,6 @@
 """Opens a campaign: its evaluator and slices stored, and what may not change any more checked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -77,8 +77,7 @@ def open_campaign(service: Service, campaign: Campaign, actor: str, *, again: bo
     before = log.state.settings
     if log.state.stopped is not None or before is None or _differs(before, settings(number=0)):
         log.add(settings)
-    trees = [*slices.values(), *bundle.splits.values()]
-    protected = frozenset().union(*(prompts_of_tree(service.store, tree) for tree in trees))
+    protected = _prompts(service, [*slices.values(), *bundle.splits.values()])
     return Opened(
         campaign=campaign,
         log=log,
@@ -87,6 +86,11 @@ def open_campaign(service: Service, campaign: Campaign, actor: str, *, again: bo
         held_out=HeldOut(spec.experience.holdout, protected),
         reference=reference,
     )
+
+
+def _prompts(service: Service, trees: Sequence[str]) -> frozenset[str]:
+    """Digests of the prompts of all of them."""
+    return frozenset().union(*(prompts_of_tree(service.store, tree) for tree in trees))
 
 
 def _differs(before: CampaignSet, now: CampaignEntry) -> bool:

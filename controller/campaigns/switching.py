@@ -117,7 +117,7 @@ class Switching:
             return None if pointer is None else (pointer, find_subject(session, self._model))
 
     def _restore(self, served: ServingSet) -> None:
-        if not self._into.serves(served) and self._into.restore(served) is not None:
+        if not self._into.is_served(served) and self._into.restore(served) is not None:
             self._say(f"{self._model}: {served.served_as} is on the server again")
 
     def _gate(self, pointer: Incumbent, subject: Subject, served: ServingSet | None) -> None:

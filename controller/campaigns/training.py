@@ -4,10 +4,10 @@ prompt that is held out."""
 import json
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from controller.campaigns.experience import TRAINING, stored_rows
 from controller.decisions.campaigns import is_held_out, prompt_digest
@@ -64,7 +64,7 @@ def write_training_set(
     with disk_full_at(place.parent):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        records = _write_gathered(store, batches, spec, place / GATHERED)
+        records = _write_gathered(store, batches, spec, held_out, place / GATHERED)
         kept, left_out = 0, 0
         if template is not None and spec.with_template:
             kept, left_out = _write_template(template, spec.input, held_out, place)
@@ -104,16 +104,30 @@ def prompts_of_tree(store: ArtifactStore, tree: str) -> frozenset[str]:
 
 
 def _write_gathered(
-    store: ArtifactStore, batches: Sequence[ExperienceTakenIn], spec: ExperienceSpec, file: Path
+    store: ArtifactStore,
+    batches: Sequence[ExperienceTakenIn],
+    spec: ExperienceSpec,
+    held_out: HeldOut,
+    file: Path,
 ) -> int:
-    newest: deque[str] = deque(maxlen=spec.newest)
-    for found in stored_rows(store, batches, ["row", "reward"], [TRAINING]):
-        reward = found["reward"]
-        if spec.min_reward is None or (reward is not None and reward >= spec.min_reward):
-            newest.append(found["row"])
+    found: deque[str] = deque()
+    for batch in reversed(batches):  # older ones are not read once there are enough
+        rows = stored_rows(store, [batch], ["row", "reward", "prompt_revision"], [TRAINING])
+        fit = [row["row"] for row in rows if _is_fit(row, spec, held_out)]
+        found.extendleft(reversed(fit))
+        if len(found) >= spec.newest:
+            break
+    newest = list(found)[-spec.newest :]
     if newest:
         _write_lines(file, newest)
     return len(newest)
+
+
+def _is_fit(row: Mapping[str, Any], spec: ExperienceSpec, held_out: HeldOut) -> bool:
+    """Good enough, and not of a prompt that an evaluator's split has got since it was taken in."""
+    reward = row["reward"]
+    is_good = spec.min_reward is None or (reward is not None and reward >= spec.min_reward)
+    return is_good and not held_out.has(row["prompt_revision"])
 
 
 def _write_template(template: Path, name: str, held_out: HeldOut, place: Path) -> tuple[int, int]:

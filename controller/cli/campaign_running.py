@@ -10,7 +10,8 @@ from pathlib import Path
 from controller.campaigns.cycle import Cycle, lock_path
 from controller.campaigns.log import CampaignLog
 from controller.campaigns.opening import open_campaign
-from controller.cli.driving import follow, listen_to_the_worker
+from controller.cli.driving import follow
+from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.opening import actor, remember_heads, service_opened
 from controller.cli.output import CHECK_FAILED, INTERRUPTED, OK, STUDY_FAILED, print_json
 from controller.cli.text import plain

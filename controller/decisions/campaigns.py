@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from controller.spec.campaign import Action, CampaignSpec, RollbackSpec, ShiftSpec
@@ -46,26 +46,26 @@ def is_held_out(digest: str, share: float) -> bool:
 # --- what is recorded --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CampaignState:
-    """All entries of one campaign, folded."""
+    """All entries of one campaign, folded; only `fold_campaign` changes it."""
 
     settings: CampaignSet | None = None
     number: int = 0
     """Of its latest entry."""
     stopped: CampaignStopped | None = None
-    sources: frozenset[str] = frozenset()
+    sources: set[str] = field(default_factory=set)
     """Digests of the files that were taken in."""
-    batches: tuple[ExperienceTakenIn, ...] = ()
+    batches: list[ExperienceTakenIn] = field(default_factory=list)
     study: CampaignStudySubmitted | None = None
     """The latest."""
     study_at: float = 0.0
     ended: CampaignStudyEnded | None = None
     """Of the latest study, once it ended."""
     shift: ShiftMeasured | None = None
-    measured: Mapping[tuple[str, str, str], SliceMeasured] = field(default_factory=dict)
+    measured: dict[tuple[str, str, str], SliceMeasured] = field(default_factory=dict)
     """By bundle, slice digest and artifact."""
-    alarms: tuple[CampaignAlarm, ...] = ()
+    alarms: list[CampaignAlarm] = field(default_factory=list)
     pending: CampaignAlarm | None = None
     """An alarm that rolls back and is not settled."""
     failed: CampaignFailed | None = None
@@ -87,47 +87,49 @@ class CampaignState:
         return any(a.alarm == "gate" and a.promotion == promotion for a in self.alarms)
 
 
-def fold_campaign(facts: Iterable[tuple[CampaignEntry, float]]) -> CampaignState:
-    """From entries of one campaign, in order, with their times."""
-    state = CampaignState()
+def fold_campaign(
+    facts: Iterable[tuple[CampaignEntry, float]], state: CampaignState | None = None
+) -> CampaignState:
+    """From entries of one campaign, in order, with their times; on from `state`, which changes."""
+    state = state or CampaignState()
     for entry, at in facts:
-        state = replace(_folded(state, entry, at), number=entry.number)
+        state.number = entry.number
+        state.failed = entry if isinstance(entry, CampaignFailed) else None
+        _fold_what_came(state, entry)
+        _fold_studies(state, entry, at)
+        _fold_alarms(state, entry)
     return state
 
 
-def _folded(state: CampaignState, entry: CampaignEntry, at: float) -> CampaignState:
-    if isinstance(entry, CampaignFailed):
-        return replace(state, failed=entry)
-    state = replace(state, failed=None)
+def _fold_what_came(state: CampaignState, entry: CampaignEntry) -> None:
     if isinstance(entry, CampaignSet):
-        return replace(state, settings=entry, stopped=None)
-    if isinstance(entry, ExperienceTakenIn):
-        sources = state.sources | {entry.source_digest}
-        return replace(state, sources=sources, batches=(*state.batches, entry))
-    if isinstance(entry, SliceMeasured):
-        return _with_slice(state, entry)
-    return _folded_ends(state, entry, at)
+        state.settings, state.stopped = entry, None
+    elif isinstance(entry, CampaignStopped):
+        state.stopped = entry
+    elif isinstance(entry, ExperienceTakenIn):
+        state.sources.add(entry.source_digest)
+        state.batches.append(entry)
+    elif isinstance(entry, ShiftMeasured):
+        state.shift = entry
 
 
-def _with_slice(state: CampaignState, entry: SliceMeasured) -> CampaignState:
-    bundle = "" if state.settings is None else state.settings.bundle_digest
-    key = (bundle, entry.slice_digest, entry.artifact_digest)
-    return replace(state, measured={**state.measured, key: entry})
-
-
-def _folded_ends(state: CampaignState, entry: CampaignEntry, at: float) -> CampaignState:
+def _fold_studies(state: CampaignState, entry: CampaignEntry, at: float) -> None:
     if isinstance(entry, CampaignStudySubmitted):
-        return replace(state, study=entry, study_at=at, ended=None)
-    if isinstance(entry, CampaignStudyEnded):
-        return replace(state, ended=entry)
-    if isinstance(entry, ShiftMeasured):
-        return replace(state, shift=entry)
-    if isinstance(entry, CampaignAlarm):
-        pending = entry if entry.action == ROLLS_BACK else state.pending
-        return replace(state, alarms=(*state.alarms, entry), pending=pending)
-    if isinstance(entry, CampaignRolledBack):
-        return replace(state, pending=None)
-    return replace(state, stopped=entry) if isinstance(entry, CampaignStopped) else state
+        state.study, state.study_at, state.ended = entry, at, None
+    elif isinstance(entry, CampaignStudyEnded):
+        state.ended = entry
+
+
+def _fold_alarms(state: CampaignState, entry: CampaignEntry) -> None:
+    if isinstance(entry, SliceMeasured):
+        bundle = "" if state.settings is None else state.settings.bundle_digest
+        state.measured[bundle, entry.slice_digest, entry.artifact_digest] = entry
+    elif isinstance(entry, CampaignAlarm):
+        state.alarms.append(entry)
+        if entry.action == ROLLS_BACK:
+            state.pending = entry
+    elif isinstance(entry, CampaignRolledBack):
+        state.pending = None
 
 
 # --- when a study starts -----------------------------------------------------------------------

@@ -97,14 +97,18 @@ class Into:
         with self._connected() as endpoint:
             return Swap(endpoint, self.record, self._say).restore(subject, path, recorded)
 
-    def serves(self, recorded: ServingSet) -> bool:
+    def is_served(self, recorded: ServingSet) -> bool:
         """Whether the server has what the record names, there and under both names; quick, since
-        no file is read."""
+        no file is read. What a killed switch left beside it is taken out."""
         with self._connected() as endpoint:
             listed = endpoint.models()
-        found = [listed.get(name) for name in (recorded.name, recorded.served_as)]
-        has_it = all(one and recorded.artifact_digest in one.root for one in found)
-        return has_it and recorded.endpoint == self.record.endpoint
+            found = [listed.get(name) for name in (recorded.name, recorded.served_as)]
+            roots = {one.root for one in found if one and recorded.artifact_digest in one.root}
+            has_it = all(one is not None and one.root in roots for one in found)
+            if has_it and recorded.endpoint == self.record.endpoint:
+                Swap(endpoint, self.record, self._say).take_out_others(recorded.name, roots)
+                return True
+        return False
 
     def put_back(self, subject: Subject, note: str) -> ServingSet:
         """Serve an earlier one in the place of what is served, without a gate: it had the name

@@ -74,7 +74,7 @@ class Swap:
         with self._taken_out(subject) as stays:
             with self._kept_whole(subject, "load"):
                 served = {str(path), "" if incumbent is None else incumbent.path}
-                self._take_out_others(subject, served)
+                self.take_out_others(subject.name, served)
                 self._endpoint.load(subject.own_name, str(path))
             outcome = self._gated(subject, gate, terms, incumbent)
             if not outcome.verdict.passed or terms.shadow:
@@ -82,7 +82,7 @@ class Swap:
             kept = self._switch(subject, path, incumbent, outcome.judged)
             stays.append(kept)
         with suppress(EndpointUnavailable, EndpointRefuses):
-            self._take_out_others(subject, {str(path)})
+            self.take_out_others(subject.name, {str(path)})
         return Outcome(
             verdict=outcome.verdict,
             judged=outcome.judged,
@@ -135,7 +135,7 @@ class Swap:
                 kept = self._record.set(subject, after=record, judged=None, note=note)
             stays.append(kept)
         with suppress(EndpointUnavailable, EndpointRefuses):
-            self._take_out_others(subject, {str(path)})
+            self.take_out_others(subject.name, {str(path)})
         return kept
 
     def _gated(
@@ -202,11 +202,11 @@ class Swap:
                 "adapter can be: start it with another --served-model-name, or name another --as"
             )
 
-    def _take_out_others(self, subject: Subject, served: set[str]) -> None:
+    def take_out_others(self, public: str, served: set[str]) -> None:
         """Of the names that only one artifact has: what was served before, or what a gate that
         was killed left there."""
         for name, listed in self._endpoint.models().items():
-            is_ours = name.startswith(own_name(subject.name, "")) and listed.is_adapter
+            is_ours = name.startswith(own_name(public, "")) and listed.is_adapter
             if is_ours and listed.root not in served:
                 self._say(f"taking out {name}")
                 self._endpoint.unload(name)

@@ -118,8 +118,10 @@ def test_a_cycle_killed_in_its_switch_goes_on_and_takes_back_what_forgot(
     assert lab.serves(story.before)
     assert lab.pointers() == [(3, 1), (2, None), (1, None)]
     assert runs.kinds(lab.arl.home).count("campaign_study_submitted") == 2
+    lab.server.adapters["adder@0123456789ab"] = lab.kept["adder"]
     again = lab.once()
     assert (again.code, len(again.json()["alarm_list"])) == (0, 1), "nothing is left to do"
+    assert lab.serves(story.before), "what a killed switch left is taken out"
     ledger = open_ledger(lab.arl.home / "ledger.db", create=False)
     assert verify_ledger(ledger, None) == []
     ledger.close()

@@ -39,7 +39,7 @@ class Place:
 
     def take_in(
         self, protected: frozenset[str] = frozenset(), **more: object
-    ) -> tuple[ExperienceTakenIn, ...]:
+    ) -> list[ExperienceTakenIn]:
         spec = ExperienceSpec.model_validate({"inbox": "inbox", "holdout": SHARE, **more})
         inbox = Inbox(self.base / "inbox", self.store, spec, protected)
         inbox.take_in(self.log, self.said.append)
@@ -157,7 +157,7 @@ def test_links_and_files_that_are_too_large_or_unfinished_are_left(place: Place)
     (place.base / "inbox" / ".draft.jsonl").write_text(json.dumps(record(2)))
     (place.base / "inbox" / "a.jsonl.part").write_text(json.dumps(record(3)))
     send(place.base, "large", [record(i) for i in range(50)])
-    assert place.take_in(file_size="1kB") == ()
+    assert place.take_in(file_size="1kB") == []
     assert place.waiting() == [".draft.jsonl", "large.jsonl", "link.jsonl"]
     assert any("file_size" in text for text in place.said)
     assert any("link" in text for text in place.said)
