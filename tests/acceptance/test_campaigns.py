@@ -79,7 +79,7 @@ def killed_at_the_switch(lab: Lab) -> str:
     lab.server.instead[LOAD] = load
     words = ("campaign", "once", "campaign.yaml")
     with lab.arl.start(*words, ARL_HOME=str(lab.arl.home)) as process:
-        assert reached.wait(60)
+        assert reached.wait(150)
         done = interrupt(process, signal.SIGKILL)
     lab.server.instead.clear()
     assert done.code == -signal.SIGKILL
