@@ -159,6 +159,7 @@ def test_a_way_back_that_is_gone_leaves_all_as_it_is_until_it_is_there_again(
     assert lab.serves(story.before)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_on_the_way_back_is_brought_there_by_the_next_cycle(
     story: Story, lab: Lab
 ) -> None:
