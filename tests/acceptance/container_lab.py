@@ -8,22 +8,17 @@ import signal
 import subprocess
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from controller.decisions import retries
 from controller.worker import driver
-from ledger import reads
-from ledger.rows import ATTEMPTS
-from ledger.states import STUDY_TERMINAL
 from targets.supervisor_link import Connection
-from tests.acceptance import promises
+from tests.acceptance import promises, shell_study
 from tests.acceptance.lab import GRID, READ_X, SAVE, SCORE, Lab, cases
 from tests.private_engine import Engine, private_engine
 from tests.target_runs import end_supervisor, wait_until
@@ -163,32 +158,11 @@ class ContainerLab(Lab):
 
     def broken(self) -> list[str]:
         with self.service() as service:
-            with service.ledger.read() as session:
-                studies = [s.study for s in reads.list_studies(session)]
-                found = list(promises.budgets_exceeded(session))
-                found += self.launched_twice()
-                found += promises.accepted_twice(session, [])
-                known = session.connection.execute(select(ATTEMPTS.c.id)).scalars()
-                found += self.unknown({f"arl-{attempt}" for attempt in known})
-                if self.expects_ends:
-                    found += promises.lost(session)
-                for study in studies:
-                    found += promises.not_reproduced(session, service, study.id)
-            found += promises.chain_broken(service)
-        if self.expects_ends and all(s.state in STUDY_TERMINAL for s in studies):
-            found += self.left()
-        return found
-
-    def launched_twice(self) -> Iterator[str]:
-        """D: no container of one name is started twice, under whatever id."""
-        for name, times in Counter(self.ran()).items():
-            if times > 1:
-                yield f"D: {name} was started {times} times"
-
-    def unknown(self, known: set[str]) -> Iterator[str]:
-        for name in sorted(set(self.ran())):
-            if name not in known:
-                yield f"D: {name} ran without an intent in the ledger"
+            witness = shell_study.witness(service)
+            found = promises.broken(witness, self.ran(), ended=False)
+            if self.expects_ends:
+                found += [*promises.lost(witness), *self.left()]
+            return found + shell_study.own_findings(service, ended=False)
 
     def left(self) -> list[str]:
         """O: nothing of an attempt is on the machine, once what is being deleted is."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.acceptance import fault_points, fault_study, forked, promises
 from tests.acceptance.fault_points import Point
-from tests.acceptance.shell_study import drive, open_service, submit
+from tests.acceptance.shell_study import drive, open_service, own_findings, submit, witness
 from tests.target_runs import end_supervisor
 
 TRIES = 8
@@ -39,7 +39,8 @@ def warm_up(base: Path) -> None:
     service = open_service(home)
     study_id = submit(service, base, budget={"trials": 1})
     drive(service, study_id)
-    assert promises.broken(service, study_id, []) == []
+    assert promises.broken(witness(service), []) == []
+    assert own_findings(service) == []
     service.close()
     end_supervisor(home / ".arl" / "local")
     shutil.rmtree(home)
@@ -124,9 +125,9 @@ def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
     def judging() -> None:
         ran = (home / "ran").read_text().split()
         service = open_service(home)
-        broken = promises.broken(service, fault_study.STUDY_ID, ran)
-        with service.ledger.read() as session:
-            outcome = promises.outcome(session, fault_study.STUDY_ID)
+        judge = witness(service)
+        broken = [*promises.broken(judge, ran), *own_findings(service)]
+        outcome = promises.outcome(judge, fault_study.STUDY_ID)
         recovery_s = None
         if started_at is not None:
             recovery_s = fault_study.recovery_s(service, started_at)

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,9 @@ from controller.worker.loop import Callbacks, Worker
 from ledger import reads, writes
 from ledger.records import Attempt, CommandVerb, EntryRecord, Json, Study, Trial
 from ledger.rows import ATTEMPTS, TRIALS, attempt_from, trial_from
-from ledger.states import STUDY_TERMINAL
 from targets import layout
 from tests.acceptance import forked, promises, shell_study
+from tests.acceptance.witness import attempt_processes
 from tests.target_runs import end_supervisor, is_alive, wait_until
 
 NOTE = 'echo "$ARL_ATTEMPT" >> "${ARL_OUTPUT%/.arl/*}/ran"; '
@@ -221,18 +222,20 @@ class Lab:
     def broken(self) -> list[str]:
         """Every promise that is not kept now."""
         with self.service() as service:
-            with service.ledger.read() as session:
-                studies = [s.study for s in reads.list_studies(session)]
-                found = list(promises.budgets_exceeded(session))
-                found += promises.accepted_twice(session, self.ran())
-                if self.expects_ends:
-                    found += promises.lost(session)
-                for study in studies:
-                    found += promises.not_reproduced(session, service, study.id)
-            found += promises.chain_broken(service)
-            if self.expects_ends and all(s.state in STUDY_TERMINAL for s in studies):
-                found += promises.orphans(service)
-        return found
+            witness = shell_study.witness(service)
+            ended = self.expects_ends
+            found = promises.broken(witness, self.ran(), ended=ended)
+            return found + shell_study.own_findings(service, ended=ended)
+
+    def tally(self) -> dict[str, int]:
+        """How many breaches of each promise the judges find now, for a row of figures."""
+        found = Counter(line.partition(":")[0] for line in self.broken())
+        return {
+            "lost": found["L"],
+            "duplicated": found["D"],
+            "overrun": found["B"],
+            "broken": found.total(),
+        }
 
     def complaints(self) -> list[str]:
         """What worker processes said that no test expected."""
@@ -251,7 +254,7 @@ class Lab:
     def left_running(self) -> list[tuple[int, str]]:
         """Processes of attempts that outlive even the supervisor."""
         until = time.monotonic() + 5.0
-        while found := list(promises.attempt_processes(self.base)):
+        while found := list(attempt_processes(self.base)):
             if time.monotonic() > until:
                 return [(pid, name) for pid, name in found if is_alive(pid)]
             time.sleep(0.02)

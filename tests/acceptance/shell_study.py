@@ -12,7 +12,9 @@ from controller.wiring import Service, build_service
 from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.records import Study
+from ledger.verify import verify_ledger
 from targets.protocol import Target
+from tests.acceptance.witness import Witness
 
 SECRET = "5e" * 32
 TRAIN = 'mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"'
@@ -70,6 +72,23 @@ def submit(service: Service, base: Path, **changes: Any) -> str:
 def target_named(service: Service, name: str) -> Target:
     """One that a study has used."""
     return next(target for target in service.used_targets() if target.name == name)
+
+
+def witness(service: Service) -> Witness:
+    """Who judges what the service did: it is told where the ledger and its home are."""
+    return Witness(service.ledger.address, service.settings.home)
+
+
+def own_findings(service: Service, *, ended: bool = True) -> list[str]:
+    """What ARL itself finds wrong (`arl verify`), and attempts that its targets still list."""
+    found = [f"verify: {finding}" for finding in verify_ledger(service.ledger, service.store)]
+    if ended:
+        found += [
+            f"O: attempt {one.name} is still there (running: {one.running})"
+            for target in service.used_targets()
+            for one in target.list_owned(service.ledger.id)
+        ]
+    return found
 
 
 def drive(service: Service, study_id: str, callbacks: Callbacks | None = None) -> Study:

@@ -222,7 +222,7 @@ def test_what_was_open_when_a_study_was_cancelled_is_recorded(
     assert tunnels != []
     assert all(r["allowed"] and int(str(r["received"])) > 0 for r in tunnels)
     assert len([r for r in made if r["method"] == "GET"]) == 2 * len(tunnels)
-    assert list(promises.chain_broken(service)) == []
+    assert list(promises.chain_broken(shell_study.witness(service))) == []
     service.close()
     end_supervisor(tmp_path / ".arl" / "bubblewrap")
 
@@ -262,7 +262,7 @@ def test_preparing_reaches_the_hosts_too_and_is_recorded_as_the_studys_own(
         document = json.loads(json.dumps(study_document(session, study)))
     assert [(b.trial_id, b.count, b.refused) for b in batches] == [(None, 2, 1)]
     assert [r["host"] for r in document["network"]["requests"]] == ["good.test", "other.test"]
-    assert list(promises.chain_broken(service)) == []
+    assert list(promises.chain_broken(shell_study.witness(service))) == []
     service.close()
     end_supervisor(tmp_path / ".arl" / "bubblewrap")
 
@@ -298,7 +298,7 @@ def test_a_flood_of_requests_is_recorded_as_its_beginning_and_a_count(
         assert sum(count for count, _ in counts) == 130
         assert sum(kept for _, kept in counts) == 50
         assert counts[-1] == (80, 0)
-    assert list(promises.chain_broken(service)) == []
+    assert list(promises.chain_broken(shell_study.witness(service))) == []
     service.close()
     end_supervisor(tmp_path / ".arl" / "bubblewrap")
 

@@ -3,25 +3,27 @@
 import random
 import time
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from ledger.states import Reason, StudyState, TrialState
-from tests.acceptance.lab import READ_X, SAVE, SCORE, Lab
+from tests.acceptance import figures
+from tests.acceptance.lab import NOTE, READ_X, SAVE, SCORE, Lab
+from tests.acceptance.shell_study import witness
 from tests.acceptance.test_process_kills import kill, subreaper_pids, supervisor_pid
 
 SEED = 20_251_129
+RECOVERY_LIMIT_S = 5.0
 # What a trial does is decided by the digits of its x, so that it is the same in every run.
 TRAIN = (
-    READ_X + 'k=${x#*.}; k=${k%"${k#??}"}; '
+    READ_X + NOTE + 'k=${x#*.}; k=${k%"${k#??}"}; '
     'case "$k" in 1[0-4]) exit 3 ;; 2[0-2]) kill -9 $$ ;; 3[0-2]) exit 0 ;; '
     '4[0-2]) ln -s /etc "$ARL_OUTPUT/model"; exit 0 ;; 5?) sleep 0.03 ;; '
     '6[0-3]) echo "{\\"step\\": 1, \\"metric\\": \\"a\\", \\"value\\": NaN}" >> "$ARL_REPORTS" ;; '
     "esac; " + SAVE
 )
 EVALUATE = (
-    'read -r x < "$ARL_INPUTS/artifact/x"; '
+    NOTE + 'read -r x < "$ARL_INPUTS/artifact/x"; '
     'case "$ARL_ATTEMPT" in *-0) case "$x" in 0.7*) exit 4 ;; 0.8*) echo nonsense >&3; exit 0 ;; '
     "esac ;; esac; " + SCORE
 )
@@ -47,22 +49,54 @@ def soak(lab: Lab, trials: int, *, parallel: int, kills_every_s: float) -> Count
         stop={"consecutive_failures": 1000, "failure_rate": 1.0, "failure_window": 100_000},
     )
     worker = lab.worker(study_id)
-    kills = 0
+    killed: Counter[str] = Counter()
+    worker_kills: list[float] = []
     while not worker.ended():
         time.sleep(dice.expovariate(1 / kills_every_s))
-        kills += 1
         victim = dice.random()
         if victim < 0.4:
+            worker_kills.append(time.time())
             worker.kill()
             worker = lab.worker(study_id)
+            killed["worker"] += 1
         elif victim < 0.6:
-            kill(supervisor_pid(lab))
+            killed["supervisor"] += kill(supervisor_pid(lab))
         else:
             pids = subreaper_pids(lab)
-            kill(dice.choice(pids) if pids else None)
+            killed["subreaper"] += kill(dice.choice(pids) if pids else None)
     assert worker.join() == 0
-    assert kills >= trials / 60
-    return judged(lab, study_id, trials)
+    assert killed.total() >= trials / 60
+    ends = judged(lab, study_id, trials)
+    report(lab, study_id, killed, ends, worker_kills)
+    return ends
+
+
+def report(
+    lab: Lab,
+    study_id: str,
+    killed: Counter[str],
+    ends: Counter[str],
+    worker_kills: list[float],
+) -> None:
+    """What was done to the study and what came of it."""
+    with lab.service() as service:
+        facts = witness(service).facts(study_id)
+    times = figures.recoveries(facts, worker_kills)
+    assert figures.p95(times) <= RECOVERY_LIMIT_S
+    attempts = Counter(str(attempt.reason) for attempt in lab.attempts(study_id))
+    failing = {"exit_nonzero", "crashed", "no_model", "output_refused"}
+    figures.publish(
+        f"soak of {ends.total():,} trials",
+        seed=SEED,
+        trials=ends.total(),
+        attempts=attempts.total(),
+        killed=dict(killed),
+        failed_by_themselves=sum(ends[reason] for reason in failing),
+        evaluators_failed=attempts["evaluator_error"] + attempts["bad_score"],
+        attempts_lost_and_repeated=attempts["attempt_lost"],
+        **lab.tally(),
+        **figures.spread(times),
+    )
 
 
 def judged(lab: Lab, study_id: str, trials: int) -> Counter[str]:
@@ -96,9 +130,8 @@ def doomed(x: float) -> Reason | None:
 
 
 def test_a_soak_of_three_hundred_trials_under_fire_loses_and_doubles_nothing(lab: Lab) -> None:
-    ends: Any = soak(lab, 300, parallel=6, kills_every_s=0.1)
+    ends = soak(lab, 300, parallel=6, kills_every_s=0.1)
     assert set(ends) >= {"exit_nonzero", "crashed", "no_model", "output_refused"}
-    print(dict(ends))
 
 
 @pytest.mark.slow
@@ -106,4 +139,3 @@ def test_a_soak_of_three_hundred_trials_under_fire_loses_and_doubles_nothing(lab
 def test_a_soak_of_ten_thousand_trials_under_fire_loses_and_doubles_nothing(lab: Lab) -> None:
     ends = soak(lab, 10_000, parallel=12, kills_every_s=0.5)
     assert sum(ends.values()) == 10_000
-    print(dict(ends))

@@ -22,6 +22,7 @@ from ledger.rows import ATTEMPTS, TRIALS, attempt_from, trial_from
 from ledger.verify import verify_ledger
 from targets.protocol import Limits
 from tests.acceptance import promises, shell_study
+from tests.acceptance.witness import attempt_processes
 from tests.hostile.corpus.entry import Attack, Shape
 from tests.hostile.corpus_programs import write_study
 from tests.hostile.corpus_world import SECRET, World, delete_base, new_base
@@ -244,7 +245,8 @@ def _look(service: Service, study: Study, world: World, complaints: Complaints) 
         }
         families = reads.list_families(session, study.id)
         incumbent = reads.latest_incumbent(session, "toy")
-        trouble = [*promises.lost(session), *promises.budgets_exceeded(session)]
+    witness = shell_study.witness(service)
+    trouble = [*promises.lost(witness), *promises.budgets_exceeded(witness)]
     by_name: dict[str, list[Trial]] = {}
     logs: dict[str, str] = {}
     said: dict[str, str] = {}
@@ -259,7 +261,7 @@ def _look(service: Service, study: Study, world: World, complaints: Complaints) 
     trouble += [f"ledger: {finding}" for finding in verify_ledger(service.ledger, service.store)]
     trouble += [f"unprintable detail of {t.id}" for t in trials if not _is_printable(t.detail)]
     trouble += [f"process {pid} still runs" for pid in world.leftovers()]
-    trouble += [f"attempt {n} still runs" for _, n in promises.attempt_processes(world.base)]
+    trouble += [f"attempt {n} still runs" for _, n in attempt_processes(world.base)]
     trouble += world.harm()
     trouble += [f"the controller said: {line}" for line in complaints.said]
     return Seen(
