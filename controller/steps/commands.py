@@ -15,7 +15,14 @@ from controller.wiring import Service
 from ledger import entries as e
 from ledger import writes
 from ledger.digests import derive_seed
-from ledger.errors import ArlError, Conflict, InvalidInput
+from ledger.errors import (
+    ArlError,
+    Conflict,
+    DiskFull,
+    InvalidInput,
+    LedgerUnavailable,
+    TargetUnavailable,
+)
 from ledger.records import (
     Command,
     CommandVerb,
@@ -46,6 +53,15 @@ PAUSABLE: Final = frozenset(
 )
 
 
+class HalfApplied(Conflict):
+    """A command was refused after it had changed the batch, which has to be dropped. Trying it
+    again would end the same way and hold up every command behind it."""
+
+    def __init__(self, command: Command, error: ArlError) -> None:
+        super().__init__(str(error))
+        self.command = command
+
+
 def ask(
     service: Service,
     study_id: str,
@@ -68,12 +84,20 @@ def run(ctx: StepContext) -> None:
         before = len(ctx.batch)
         try:
             refusal = _VERBS[command.verb](ctx, command) or ""
+        except (DiskFull, LedgerUnavailable, TargetUnavailable):
+            raise  # it is carried out once they are back
         except ArlError as error:
             if len(ctx.batch) != before:
-                raise  # half applied: the batch is dropped and the command tried again whole
+                raise HalfApplied(command, error) from error
             _answer(ctx, command, refused=True, detail=str(error))
         else:
             _answer(ctx, command, refused=bool(refusal), detail=refusal)
+
+
+def refuse_half(ctx: StepContext, error: Conflict) -> None:
+    """Answer the command whose batch was dropped for its error, if it was one's."""
+    if isinstance(error, HalfApplied):
+        _answer(ctx, error.command, refused=True, detail=str(error))
 
 
 def _answer(ctx: StepContext, command: Command, *, refused: bool, detail: str) -> None:
@@ -136,10 +160,13 @@ def _give_up_host(ctx: StepContext, host: str, actor: str) -> None:
 
 def _stop(ctx: StepContext, command: Command) -> None:
     study = ctx.view.study
-    if study.state is StudyState.PAUSED and study.paused_from is not None:
-        ctx.move(study.paused_from)
-    if ctx.view.study.state is not StudyState.RUNNING:
-        raise Conflict(f"study {study.name} is {study.state}; only a running study can be stopped")
+    if (study.paused_from or study.state) is not StudyState.RUNNING:
+        raise Conflict(
+            f"study {study.name} is {study.paused_from or study.state}; only a running study can "
+            "be stopped"
+        )
+    if study.state is StudyState.PAUSED:
+        ctx.move(StudyState.RUNNING)
     cancel_waiting(ctx, Reason.STOPPED_BY_OPERATOR)
     detail = f"stopped by {command.actor}; running trials finish, nothing is replayed"
     ctx.move(StudyState.DRAINING, Reason.STOPPED_BY_OPERATOR, detail)

@@ -127,6 +127,8 @@ class StudyDriver:
         except Conflict as error:  # another study was faster: to promote, say
             log.warning("study %s is read again: %s", self.study_id, error)
             self.reload()
+            commands.refuse_half(self._ctx, error)
+            self.commit()
 
     def _take_steps(self) -> None:
         """What runs while a condition holds goes on by itself, and is observed again once the
@@ -213,8 +215,6 @@ class StudyDriver:
         due += [t.retry_at for t in self.view.live.values() if t.retry_at > now]
         return max(0.0, min(due) - now)
 
-    # --- conditions and failures -------------------------------------------------------------
-
     def _check_condition(self) -> None:
         """Watch the disk, and let go of a condition that has cleared."""
         ctx = self._ctx
@@ -239,8 +239,7 @@ class StudyDriver:
 
     def _hold(self, error: DiskFull | TargetUnavailable) -> None:
         """Drop the batch, and pause the study in the ledger if that can still be written."""
-        full = isinstance(error, DiskFull)
-        reason = Reason.DISK_FULL if full else Reason.TARGET_UNAVAILABLE
+        reason = Reason.DISK_FULL if isinstance(error, DiskFull) else Reason.TARGET_UNAVAILABLE
         self.reload()
         self._condition_at = self._pace.next_look(self._ctx.clock.monotonic())
         try:

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from controller.steps import commands
+from controller.steps.context import StepContext
 from controller.worker import driver
 from ledger import reads
-from ledger.records import CommandVerb
+from ledger.errors import Conflict
+from ledger.records import Command, CommandVerb
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 from tests.acceptance.lab import CHOICES, GRID, Lab, evaluate, reasons, train
 
+APPLIED = "command_applied"
 WAITING = 'while [ ! -e "${ARL_OUTPUT%/.arl/*}/go" ]; do sleep 0.02; done'
 """Runs until the test makes the file `go`."""
 
@@ -79,6 +83,36 @@ def test_a_stop_drains_and_replays_nothing(lab: Lab) -> None:
     assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.STOPPED_BY_OPERATOR)
     assert [t.state for t in lab.trials(study_id)] == [TrialState.COMPLETE]
     assert lab.trials(study_id, "replay") == []
+
+
+def test_a_stop_of_a_study_that_was_paused_before_it_ran_is_refused_and_holds_up_nothing(
+    lab: Lab,
+) -> None:
+    study_id = held(lab)
+    go(lab)
+    for verb in (CommandVerb.PAUSE, CommandVerb.STOP, CommandVerb.RESUME):
+        lab.ask(study_id, verb)
+    lab.drive(study_id)
+    assert asked(lab, study_id) == [("pause", False), ("stop", True), ("resume", False)]
+    assert lab.study(study_id).state is StudyState.COMPLETED
+
+
+def test_a_command_that_fails_half_way_is_refused_and_those_behind_it_are_applied(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(ctx: StepContext, command: Command) -> None:
+        ctx.move(StudyState.DRAINING)
+        raise Conflict("thought better of it")
+
+    monkeypatch.setitem(commands._VERBS, CommandVerb.STOP, half)
+    study_id = held(lab)
+    go(lab)
+    lab.ask(study_id, CommandVerb.STOP)
+    lab.ask(study_id, CommandVerb.EXTEND, trials={"by": 1})
+    lab.drive(study_id)
+    answers = [(e.payload["verb"], e.payload["detail"]) for e in lab.entries(study_id, APPLIED)]
+    assert answers == [("stop", "thought better of it"), ("extend", "")]
+    assert [t.state for t in lab.trials(study_id)] == [TrialState.COMPLETE] * 5
 
 
 def test_a_cancel_kills_what_runs_and_a_second_one_is_refused(lab: Lab) -> None:
