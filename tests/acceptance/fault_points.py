@@ -58,8 +58,9 @@ class Point:
 class FaultPoints:
     """Counts the points of one process and kills it at one of them."""
 
-    def __init__(self, at: Point | None, journal: Path) -> None:
+    def __init__(self, at: Point | int | None, journal: Path) -> None:
         self._at = at
+        self._reached = 0
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._write = os.write
         self._kill = os.kill
@@ -73,7 +74,8 @@ class FaultPoints:
         occurrence = self._seen[identity]
         self._seen[identity] += 1
         self._write(self._journal, f"{occurrence}\t{identity}\n".encode())
-        if self._at == Point(identity, occurrence):
+        self._reached += 1
+        if self._at in (Point(identity, occurrence), self._reached):
             self._kill(self._pid, signal.SIGKILL)
 
     def call(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -125,8 +127,9 @@ def is_ours() -> bool:
     return False
 
 
-def install(at: Point | None, journal: Path) -> FaultPoints:
-    """Instrument this process for good; `journal` gets one line a point, before the kill."""
+def install(at: Point | int | None, journal: Path) -> FaultPoints:
+    """Instrument this process for good; `journal` gets one line a point, before the kill. With a
+    number it dies at that many points, whichever they are."""
     points = FaultPoints(at, journal)
     for name in OS_CALLS:
         setattr(os, name, _wrapped(points, name, getattr(os, name)))
@@ -138,6 +141,7 @@ def install(at: Point | None, journal: Path) -> FaultPoints:
     os.open = _wrapped_open(points, os.open)  # type: ignore[assignment]
     io.open = builtins.open = _wrapped_file(points, open)  # type: ignore[assignment]
     _instrument_sqlite(points)
+    _instrument_postgres(points)
     sys.addaudithook(points.audit)
     return points
 
@@ -170,6 +174,8 @@ def _wrapped_file(points: FaultPoints, function: Callable[..., Any]) -> Callable
     def instrumented(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         if not set(mode) & set("wax+") or isinstance(file, int) or not is_ours():
             return function(file, mode, *args, **kwargs)
+        if kwargs.get("opener") is not None:  # a file without a name: what makes it is a point
+            return function(file, mode, *args, **kwargs)
         plain = "b" in mode and not kwargs and all(a in (-1, None) for a in args)
         assert plain, f"open({mode!r}, {args}, {kwargs}) is not instrumented"
         raw = points.call("create", PointFile, file, mode.replace("b", ""))
@@ -192,6 +198,22 @@ def _instrument_sqlite(points: FaultPoints) -> None:
 
     sqlite3.dbapi2.connect = sqlite3.connect = instrumented  # type: ignore[assignment, attr-defined]
     assert "do_commit" not in vars(SQLiteDialect_pysqlite), "it commits in a way of its own now"
+
+
+def _instrument_postgres(points: FaultPoints) -> None:
+    """Of PostgreSQL's driver only the commits are calls of ours: it sends by itself, in C."""
+    psycopg = sys.modules.get("psycopg")
+    if psycopg is None:
+        return
+    commit = psycopg.Connection.commit
+
+    def instrumented(connection: Any) -> None:
+        if connection.read_only:
+            commit(connection)
+        else:
+            points.call("commit", commit, connection)
+
+    psycopg.Connection.commit = instrumented
 
 
 class CountedCursor(sqlite3.Cursor):

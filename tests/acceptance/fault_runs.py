@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +30,8 @@ class Verdict:
     broken: list[str] = field(default_factory=list)
     recovery_s: float | None = None
     tries: int = 0
+    killed_again: bool = False
+    """Whether its recovery was killed, too."""
 
 
 def warm_up(base: Path) -> None:
@@ -48,10 +50,33 @@ def warm_up(base: Path) -> None:
     gc.freeze()
 
 
-def record(base: Path, name: str) -> tuple[list[Point], list[str], dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the study runs, and what holds its ledger."""
+
+    target: str = "local"
+    new_ledger: Callable[[], str] | None = None
+    """Gives the address of an empty one; None: a SQLite file."""
+
+    def new_home(self, base: Path, name: str) -> Path:
+        home = base / name
+        home.mkdir()
+        (home / "ran").touch()
+        environment = {"ARL_TARGET": self.target}
+        if self.new_ledger is not None:
+            environment["ARL_LEDGER"] = self.new_ledger()
+        fault_study.settle(home, environment)
+        return home
+
+
+HERE = Place()
+
+
+def record(
+    base: Path, name: str, place: Place = HERE
+) -> tuple[list[Point], list[str], dict[str, Any]]:
     """One run without a fault: its points in order, changes that no wrapper saw, its outcome."""
-    home = base / name
-    home.mkdir()
+    home = place.new_home(base, name)
 
     def whole() -> None:
         fault_study.hasten()
@@ -67,18 +92,20 @@ def record(base: Path, name: str) -> tuple[list[Point], list[str], dict[str, Any
     return points, missed, judged["outcome"]
 
 
-def kill_and_recover(base: Path, point: Point, reference: dict[str, Any]) -> Verdict:
-    """The verdict on one point."""
+def kill_and_recover(
+    base: Path, point: Point, reference: dict[str, Any], place: Place = HERE, *, again: int = 0
+) -> Verdict:
+    """The verdict on one point; with `again` the recovery is killed, too, at that many points."""
     verdict = Verdict(point)
     while not verdict.reached and verdict.tries < TRIES:
         verdict.tries += 1
-        home = base / f"run-{os.getpid()}-{time.monotonic_ns()}"
-        home.mkdir()
+        home = place.new_home(base, f"run-{os.getpid()}-{time.monotonic_ns()}")
         verdict.reached = _die_at(home, base, point)
         if verdict.reached:
+            verdict.killed_again = bool(again) and _die_in_recovery(home, base, again)
             verdict.broken += _recover(home, base, reference, verdict)
         else:
-            end_supervisor(home / ".arl" / "local")
+            _end_supervisors(home)
         if not verdict.broken:
             shutil.rmtree(home)
     return verdict
@@ -98,6 +125,17 @@ def _die_at(home: Path, base: Path, point: Point) -> bool:
         return True
     assert code == 0, f"{code}\n{(home / 'output').read_text()}"
     return False
+
+
+def _die_in_recovery(home: Path, base: Path, at: int) -> bool:
+    """Whether it came that far; else it has recovered, and ended the study."""
+
+    def doomed() -> None:
+        fault_study.hasten()
+        fault_points.install(at, home / "recovery")
+        fault_study.live_through(home, base)
+
+    return forked.run(doomed, home / "output") == -signal.SIGKILL
 
 
 def _recover(home: Path, base: Path, reference: dict[str, Any], verdict: Verdict) -> list[str]:
@@ -124,7 +162,7 @@ def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
 
     def judging() -> None:
         ran = (home / "ran").read_text().split()
-        service = open_service(home)
+        service = fault_study.open_settled(home)
         judge = witness(service)
         broken = [*promises.broken(judge, ran), *own_findings(service)]
         outcome = promises.outcome(judge, fault_study.STUDY_ID)
@@ -132,7 +170,7 @@ def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
         if started_at is not None:
             recovery_s = fault_study.recovery_s(service, started_at)
         service.close()
-        end_supervisor(home / ".arl" / "local")
+        _end_supervisors(home)
         found = {"broken": broken, "outcome": outcome, "recovery_s": recovery_s}
         (home / "judged").write_text(json.dumps(found))
 
@@ -142,19 +180,32 @@ def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
     return judged
 
 
+def _end_supervisors(home: Path) -> None:
+    for name in ("local", "bubblewrap"):
+        if (home / ".arl" / name).is_dir():
+            end_supervisor(home / ".arl" / name)
+
+
 def kill_at_each(
-    base: Path, points: Sequence[Point], reference: dict[str, Any], *, lanes: int
+    base: Path,
+    points: Sequence[Point],
+    reference: dict[str, Any],
+    place: Place = HERE,
+    *,
+    lanes: int,
+    again: Sequence[int] = (),
 ) -> list[Verdict]:
-    """Every point's verdict; `lanes` runs go on at once."""
+    """Every point's verdict; `lanes` runs go on at once. `again`: of each point, at how many
+    points of its recovery that is killed, too."""
     pids = []
     for lane in range(lanes):
         results = base / f"verdicts-{lane}"
-        mine = points[lane::lanes]
+        mine = list(zip(points, again or [0] * len(points), strict=True))[lane::lanes]
 
-        def work(mine: Sequence[Point] = mine, results: Path = results) -> None:
+        def work(mine: list[tuple[Point, int]] = mine, results: Path = results) -> None:
             with results.open("w") as file:
-                for point in mine:
-                    verdict = kill_and_recover(base, point, reference)
+                for point, twice in mine:
+                    verdict = kill_and_recover(base, point, reference, place, again=twice)
                     file.write(json.dumps(asdict(verdict)) + "\n")
                     file.flush()
 

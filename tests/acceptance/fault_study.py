@@ -5,8 +5,9 @@ baseline (served), one always fails, one's evaluator fails once, one fails once 
 its resume checkpoint; a trial that the operator enqueues; then a replay family and a promotion.
 """
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,8 +31,8 @@ from tests.acceptance.shell_study import drive, open_service, submit
 T = TypeVar("T")
 STUDY_ID = "s0123456789"
 READ_X = 'IFS= read -r d < "$ARL_PARAMS"; x=${d#*\\"x\\": }; x=${x%%[,\\}]*}; '
-NOTE = 'echo "$ARL_ATTEMPT" >> "${ARL_OUTPUT%/.arl/*}/ran"; '
-"""Each program writes down that it was started, beside the ledger's home."""
+NOTE = 'r="${ARL_OUTPUT%/.arl/*}/ran"; [ ! -e "$r" ] || echo "$ARL_ATTEMPT" >> "$r"; '
+"""Each program writes down that it was started, beside the ledger's home, where it sees that."""
 TRAIN = (
     READ_X
     + NOTE
@@ -147,9 +148,19 @@ class Operator:
         )
 
 
+def settle(home: Path, environment: Mapping[str, str]) -> None:
+    """Say by which settings (ARL_…) every process of this home runs."""
+    (home / "environment.json").write_text(json.dumps(dict(environment)), encoding="utf-8")
+
+
+def open_settled(home: Path) -> Service:
+    written = (home / "environment.json").read_text(encoding="utf-8")
+    return open_service(home, **json.loads(written))
+
+
 def live_through(home: Path, base: Path) -> Study:
     """Submit the study unless it was, and drive it to its end. Ends with nothing open."""
-    service = open_service(home)
+    service = open_settled(home)
     service.cleaner = InlineCleaner()
     service.collecting = InlineJobs(lambda: None)
     try:
@@ -158,7 +169,10 @@ def live_through(home: Path, base: Path) -> Study:
                 s.id for s in reads.workable_studies(session)
             }
         if STUDY_ID not in known:
-            submit(service, base, **document())
+            where = service.settings.auto_target
+            # A sandbox gives no more processor time than was asked for.
+            resources = {"cpus": 0.1 if where == "local" else 1}
+            submit(service, base, target={"name": where}, resources=resources, **document())
         return drive(service, STUDY_ID, Operator(service).callbacks(lambda _: None))
     finally:
         service.close()
