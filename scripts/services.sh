@@ -95,9 +95,16 @@ install_chromium() {
   install_quietly chromium
 }
 
+has_faketime() { compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; }
+
+install_faketime() {
+  say "Installing libfaketime with apt-get for the tests whose clock jumps"
+  install_quietly libfaketime
+}
+
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then exit 0; fi
 missing=()
-wanted=(bubblewrap postgresql docker squid chromium)
+wanted=(bubblewrap postgresql docker squid chromium faketime)
 [ "${1:-}" != slow ] || wanted+=(compose)
 for what in "${wanted[@]}"; do
   "has_$what" || missing+=("$what")

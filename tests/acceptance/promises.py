@@ -71,7 +71,11 @@ def budgets_exceeded(witness: Witness) -> Iterator[str]:
     stored: dict[str, dict[str, Any]] = {}
     for study, resource, *line in witness.rows(f"SELECT {columns} FROM budgets"):
         stored.setdefault(study, {})[resource] = tuple(line)
+    active = dict(witness.rows("SELECT id, active_s FROM studies"))
     for study, lines in stored.items():
+        _, spent, _, overrun = lines["wall_s"]
+        if abs(spent + overrun - active[study]) > 1e-6 * max(1.0, active[study]):
+            yield f"B: {study}: wall_s: {spent} + {overrun} is not {active[study]}"
         for fault in overdrawn(witness.facts(study), lines):
             yield f"B: {study}: {fault}"
         for resource, (limit, spent, reserved, _) in lines.items():
