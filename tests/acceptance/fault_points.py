@@ -176,10 +176,12 @@ def _wrapped_file(points: FaultPoints, function: Callable[..., Any]) -> Callable
             return function(file, mode, *args, **kwargs)
         if kwargs.get("opener") is not None:  # a file without a name: what makes it is a point
             return function(file, mode, *args, **kwargs)
-        plain = "b" in mode and not kwargs and all(a in (-1, None) for a in args)
-        assert plain, f"open({mode!r}, {args}, {kwargs}) is not instrumented"
-        raw = points.call("create", PointFile, file, mode.replace("b", ""))
-        return io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+        buffering, *text = (*args, *(-1, None, None, None)[len(args) :])
+        known = not kwargs and buffering == -1
+        assert known, f"open({mode!r}, {args}, {kwargs}) is not instrumented"
+        raw = points.call("create", PointFile, file, mode.replace("b", "").replace("t", ""))
+        buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+        return buffered if "b" in mode else io.TextIOWrapper(buffered, *text)
 
     return instrumented
 

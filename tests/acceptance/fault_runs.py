@@ -162,6 +162,7 @@ def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
 
     def judging() -> None:
         ran = (home / "ran").read_text().split()
+        assert ran or (home / ".arl" / "bubblewrap").is_dir(), "programs say that they started"
         service = fault_study.open_settled(home)
         judge = witness(service)
         broken = [*promises.broken(judge, ran), *own_findings(service)]

@@ -73,7 +73,7 @@ FAILURES = {
     "lost": (ExitCause.LOST, None),
 }
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-SCHEDULES = 200
+SCHEDULES = 80
 WALL = st.sampled_from((0.0, 3.0, 11.5, 40.0))
 """Of an attempt that may take 12 s: the last one overran its limit."""
 SEEN: Counter[str] = Counter()
@@ -236,7 +236,12 @@ class AnySchedule(RuleBasedStateMachine):
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
         SEEN["an attempt is lost"] += 1
-        self.world.forget(data.draw(st.sampled_from(self.world.running())))
+        name = data.draw(st.sampled_from(self.world.running()))
+        self.world.forget(name)
+        intent = "SELECT id FROM attempts WHERE state = 'launching'"
+        if (name.removeprefix("arl-"),) in witness(self.service).rows(intent):
+            # Nobody knows of it any more, nor ever did: it is started as if for the first time.
+            self.world.started.remove(name)
 
     @rule(verb=st.sampled_from(VERBS))
     def ask(self, verb: CommandVerb) -> None:
@@ -312,15 +317,15 @@ def run(examples: int, steps: int) -> None:
 
 @pytest.mark.usefixtures("hurry")
 def test_any_schedule_keeps_every_promise_at_every_step() -> None:
-    run(8, 20)
-    assert SEEN["steps"] > 100
+    run(6, 18)
+    assert SEEN["steps"] > 80
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("hurry")
-def test_hundreds_of_schedules_keep_every_promise_at_every_step() -> None:
-    run(SCHEDULES, 30)
+def test_scores_of_schedules_keep_every_promise_at_every_step() -> None:
+    run(SCHEDULES, 25)
     steps = SEEN.pop("steps")
     figures.publish("schedules of the core", schedules=SCHEDULES, judged=steps, seen=dict(SEEN))
     assert SEEN["killed during a recovery"] > 0
