@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 from controller.decisions import retries
 from controller.decisions.slots import ResourcePool
-from controller.steps.context import Capacity
+from controller.steps.capacity import Capacity
 from controller.worker import driver as driving
 from controller.worker.driver import StudyDriver
 from controller.worker.recovery import reap_ended, recover
@@ -115,15 +115,17 @@ class AnySchedule(RuleBasedStateMachine):
         self.target = self._connect()
         self.service.dismiss_proposer(self.study_id)
         pool = ResourcePool(cpus=8.0, memory_bytes=2**40, gpu_ids=("0", "1"))
+        owner = f"w{self.claims}"
         while True:
             try:
                 reap_ended(self.service)
                 with self.service.ledger.write() as session:
-                    fence = writes.claim_study(
-                        session, self.study_id, f"w{self.claims}", 1e6, dead=True
-                    )
+                    fence = writes.claim_study(session, self.study_id, owner, 1e6, dead=True)
                 assert fence is not None
-                self.driver = StudyDriver(self.service, self.study_id, fence, Capacity(pool))
+                capacity = Capacity(
+                    pool, self.service.clock, host=self.service.settings.host, owner=owner
+                )
+                self.driver = StudyDriver(self.service, self.study_id, fence, capacity)
                 recover(self.driver, self.service, was_held="somebody")
                 return
             except Killed:
