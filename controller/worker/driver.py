@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from controller.steps import HELD, STEPS
+from controller.steps import HELD, STEPS, commands
 from controller.steps.capacity import Capacity
 from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
