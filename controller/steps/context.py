@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from controller.clock import Clock
+from controller.clock import JUMP_S, Clock
 from controller.decisions.reserves import search_budgets
 from controller.jobs import Jobs
 from controller.settings import Settings
@@ -93,6 +93,9 @@ class StepContext:
     disk_is_low: bool = False
     lease_until: float = math.inf
     """Monotonic time from which on another worker may drive the study: nothing is started then."""
+    clock_ahead: float | None = None
+    """`clock.ahead` when that was said. A ledger may take the time from the wall clock: once that
+    was set, the lease may be over, whatever `lease_until` says."""
     prepare_retry_at: float = 0.0
     propose_at: float = 0.0
     """Monotonic time before which the proposer is not asked."""
@@ -103,6 +106,13 @@ class StepContext:
     def owner(self) -> str:
         """Who may adopt this study's attempts: the ledger."""
         return self.ledger.id
+
+    def lease_is_over(self) -> bool:
+        """Whether another worker may drive the study by now, as far as this one can tell."""
+        is_set = (
+            self.clock_ahead is not None and abs(self.clock.ahead() - self.clock_ahead) > JUMP_S
+        )
+        return is_set or self.clock.monotonic() >= self.lease_until
 
     def active_s(self) -> float:
         """Wall time the study has used, pauses excluded."""

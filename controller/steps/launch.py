@@ -25,9 +25,9 @@ _LABELS: Final = {AttemptKind.TRAIN: "t", AttemptKind.CONVERT: "c", AttemptKind.
 
 def start(ctx: StepContext) -> None:
     """Start every committed intent that is not running yet, while the lease lasts."""
-    if ctx.clock.monotonic() >= ctx.lease_until:
-        return  # a worker that was stopped for so long has to renew it first
     for attempt in ctx.view.attempts():
+        if ctx.lease_is_over():
+            return  # a worker that was stopped for so long has to renew it first
         if attempt.state is AttemptState.LAUNCHING and attempt.committed and ctx.is_here(attempt):
             _start(ctx, attempt)
 

@@ -77,7 +77,7 @@ def record_last_requests(ctx: StepContext, attempt: LiveAttempt) -> None:
         return
     if attempt.kind not in (AttemptKind.PREPARE, AttemptKind.TRAIN):
         return
-    if ctx.clock.monotonic() >= ctx.lease_until:
+    if ctx.lease_is_over():
         return  # it may be another worker's by now: nothing is done before the fence has said
     target, until = ctx.target_of(attempt), time.monotonic() + _END_PATIENCE_S
     try:

@@ -48,7 +48,8 @@ class StudyDriver:
         self._capacity = capacity
         self._ctx = self._load()
         self.lease_until = math.inf
-        """Monotonic; set by the worker whenever it claims or renews the lease."""
+        self.clock_ahead: float | None = None
+        """Monotonic, and `clock.ahead` then; set whenever the lease is claimed or renewed."""
         self._owed: list[Callable[[], None]] = []
         self._notes_since: float | None = None
         self._commands_at = 0.0
@@ -104,7 +105,7 @@ class StudyDriver:
         """
         ctx = self._ctx
         ctx.news |= news
-        ctx.lease_until = self.lease_until
+        ctx.lease_until, ctx.clock_ahead = self.lease_until, self.clock_ahead
         try:
             if self._bundle_damage and self.view.study.state not in STUDY_TERMINAL:
                 raise BundleChanged(self._bundle_damage)

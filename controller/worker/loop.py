@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from controller.clock import JUMP_S
 from controller.decisions.slots import ResourcePool
 from controller.steps.capacity import Capacity
 from controller.wiring import Service
@@ -66,6 +67,8 @@ class Worker:
         """How long `run` may wait at its end for what webhooks are being told."""
         self._claim_at = 0.0
         self._renew_at = 0.0
+        self._ahead = service.clock.ahead()
+        """Of the wall clock, when leases were renewed last: it may have been set since."""
         self._broken_until: dict[str, float] = {}
         self._news: set[str] = set()
 
@@ -192,21 +195,22 @@ class Worker:
 
     def _claim_one(self, study: Study) -> None:
         settings = self._service.settings
-        claimed_at = self._now()
+        claimed_at, ahead = self._now(), self._service.clock.ahead()
         fence = try_claim(
             self._service.ledger, study, self._owner, settings.host, settings.lease_s
         )
         if fence is None:
             return
         driver = StudyDriver(self._service, study.id, fence, self._capacity)
-        driver.lease_until = claimed_at + settings.lease_s
+        driver.lease_until, driver.clock_ahead = claimed_at + settings.lease_s, ahead
         self._drivers[study.id] = driver
         self._callbacks.on_recovery(recover(driver, self._service, was_held=study.lease_owner))
 
     def _renew(self) -> None:
-        now = self._now()
-        if now < self._renew_at:
+        now, ahead = self._now(), self._service.clock.ahead()
+        if now < self._renew_at and abs(ahead - self._ahead) <= JUMP_S:
             return
+        self._ahead = ahead
         lease_s = self._service.settings.lease_s
         fences = {study_id: driver.fence for study_id, driver in self._drivers.items()}
         stale = self._claims.renew(fences)
@@ -214,7 +218,8 @@ class Worker:
             if study_id in stale:
                 self._drop(study_id)
             else:
-                self._drivers[study_id].lease_until = now + lease_s
+                driver = self._drivers[study_id]
+                driver.lease_until, driver.clock_ahead = now + lease_s, ahead
         self._renew_at = now + lease_s / 3
 
     def _are_settled(self, only: Sequence[str]) -> bool:
