@@ -3,12 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ledger.database import Ledger, open_ledger
 from tests import private_engine
 from tests.postgres_server import PostgresServer, find_binaries, private_server
 from tests.ray_cluster import RayCluster, ray_cluster
+
+# How long an example takes is the machine's business: a busy one must fail no property.
+hypothesis.settings.register_profile("arl", deadline=None)
+hypothesis.settings.load_profile("arl")
 
 
 @pytest.fixture(scope="session")

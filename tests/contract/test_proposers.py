@@ -155,9 +155,7 @@ def test_a_finite_space_ends_after_its_last_point(name: str) -> None:
     seed=st.integers(0, 2**53 - 1),
     finite=st.booleans(),
 )
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", sorted(set(NAMES) - LEARNING))
 def test_any_batching_with_a_restart_between_gives_the_uninterrupted_sequence(
     name: str, batches: list[int], seed: int, finite: bool

@@ -24,7 +24,7 @@ def read_from(path: Path, offset: int, limit: int) -> tuple[bytes, list[tuple[in
         offset = start + len(piece)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(4, 4000),
     st.lists(st.integers(1, 3000), max_size=20),

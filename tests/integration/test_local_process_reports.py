@@ -193,7 +193,7 @@ pieces = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pieces, st.integers(0, 2**32), st.booleans())
 def test_reading_in_any_rhythm_gives_what_reading_at_once_does(
     lines: list[bytes], seed: int, with_end: bool

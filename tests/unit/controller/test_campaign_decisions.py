@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.decisions.campaigns import (
@@ -184,7 +184,6 @@ def test_measurements_under_another_evaluator_are_others() -> None:
 # --- which side a prompt is on -----------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.text(), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_who_is_held_out_under_a_share_is_under_any_larger_one(
     prompt: str, one: float, other: float
@@ -283,7 +282,6 @@ def test_a_shift_needs_both_a_large_index_and_more_than_chance() -> None:
     assert is_shifted({"a": Stability(psi=0.0, p=1.0), "b": Stability(psi=0.9, p=0.01)}, rules)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=8))
 def test_the_stability_index_is_symmetric_and_nothing_for_equal_counts(
     counts: list[tuple[int, int]],

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.campaigns.records import NoConsent, Record, read_record
@@ -111,7 +111,6 @@ PROMPTS = st.sampled_from(["add 1", "Add  1", "ADD 1\n", "add 2", "sub 3", "  su
 RECORDS = st.lists(st.tuples(PROMPTS, st.text(min_size=1, max_size=5)), max_size=40)
 
 
-@settings(deadline=None)
 @given(records=RECORDS, share=st.floats(0.05, 0.95))
 def test_all_records_of_one_prompt_are_on_one_side(
     records: list[tuple[str, str]], share: float
@@ -125,7 +124,6 @@ def test_all_records_of_one_prompt_are_on_one_side(
     assert all(len(side) == 1 for side in sides.values())
 
 
-@settings(deadline=None)
 @given(text=st.text(min_size=1, max_size=20))
 def test_a_text_and_a_chat_that_ask_the_same_are_on_one_side(text: str) -> None:
     chat = [{"role": "user", "content": text}]

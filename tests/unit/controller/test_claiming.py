@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.decisions.claiming import (
@@ -47,7 +47,6 @@ def test_what_a_machine_is_too_small_for_is_left_to_larger_ones_for_a_while() ->
     assert claimed([replace(large, free_for_s=6 * PATIENCE_S)], 0, 1, 1) == ["large"]
 
 
-@settings(deadline=None)
 @given(
     drives=st.lists(st.integers(0, 9), min_size=1, max_size=6),
     free=st.integers(0, 12),

@@ -326,7 +326,6 @@ def mirrored(runs: Sequence[HoldoutRun]) -> list[HoldoutRun]:
 
 
 @given(effect=st.sampled_from([-0.05, 0.0, 0.02, 0.05, 0.2]), seed=st.integers(0, 10**6))
-@settings(deadline=None)
 def test_minimizing_is_the_mirror_image_of_maximizing(effect: float, seed: int) -> None:
     def noisy(request: RunRequest) -> float:
         rng = random.Random(f"{seed}/{request.candidate}/{request.index}")
@@ -348,7 +347,7 @@ def test_minimizing_is_the_mirror_image_of_maximizing(effect: float, seed: int) 
 
 
 @given(seed=st.integers(0, 10**6), effect=st.sampled_from([0.0, 0.05, 0.2]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_any_order_and_any_crash_ask_for_the_same_runs_and_end_the_same(
     seed: int, effect: float
 ) -> None:

@@ -197,7 +197,7 @@ def study(weight: float, durations: Sequence[float] = (1.0,), **changes: object)
 LENGTHS = st.lists(st.sampled_from([0.5, 1.0, 2.0, 5.0]), min_size=1, max_size=5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     weights=st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=2, max_size=5),
     lengths=st.lists(LENGTHS, min_size=5, max_size=5),
@@ -218,7 +218,7 @@ def test_time_on_the_machine_is_shared_by_weight(
     assert max(normalised) - min(normalised) <= bound
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     priorities=st.lists(st.integers(-2, 2), min_size=2, max_size=5),
     lengths=st.lists(LENGTHS, min_size=5, max_size=5),
@@ -240,7 +240,7 @@ def test_nobody_starves_behind_higher_priorities(
         assert one.begun > 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     large=st.integers(2, 4),
     lengths=st.lists(LENGTHS, min_size=4, max_size=4),

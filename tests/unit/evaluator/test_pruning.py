@@ -89,7 +89,7 @@ def test_nothing_is_stopped_before_warm_up_or_without_enough_to_compare(name: Pr
     assert decide([], name) is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(st.integers(), st.floats()), max_size=40))
 def test_nothing_a_program_reports_can_raise(curve: list[tuple[int, float]]) -> None:
     odd = [pack_curve(thin_curve(curve)), *FINISHED]
@@ -129,7 +129,6 @@ def test_curves_that_rose_late_before_protect_those_that_may_rise_late() -> None
     assert decide(late[:15], finished=[*FINISHED, pack_curve(late)]) is None
 
 
-@settings(deadline=None)
 @given(
     final=st.floats(0.2, 0.8),
     end=st.integers(2, 90),
@@ -171,7 +170,7 @@ def test_a_thinned_curve_keeps_its_course_and_its_last_point() -> None:
     assert [s for s, _ in thinned] == sorted(s for s, _ in thinned)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(), st.floats()), min_size=1, max_size=80),
     st.integers(2, CURVE_POINTS),

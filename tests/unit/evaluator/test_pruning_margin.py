@@ -109,7 +109,7 @@ def test_a_nan_in_between_changes_no_decision() -> None:
 
 
 @pytest.mark.parametrize("name", ["median", "percentile", "asha", "wilcoxon", "power_law"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     finals=st.lists(st.floats(0.1, 0.9), min_size=6, max_size=20),
     final=st.floats(0.1, 0.9),

@@ -121,7 +121,7 @@ def test_the_same_curves_read_back_give_the_same_decisions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PRUNERS))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(curve=st.lists(st.tuples(st.integers(), st.floats()), max_size=30))
 def test_nothing_a_program_reports_can_raise(name: str, curve: Points) -> None:
     packed = [pack_curve(curve), *(pack_curve(saturating(final)) for final in FINALS)]

@@ -148,7 +148,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_whatever_is_accepted_is_finite_typed_and_in_range(value: object) -> None:
     found = parse(json.dumps(value))
     if isinstance(found, Scores):
@@ -160,7 +160,7 @@ def test_whatever_is_accepted_is_finite_typed_and_in_range(value: object) -> Non
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_bytes_raise_and_hardly_any_are_a_score(raw: bytes) -> None:
     assert isinstance(parse(raw), ScoreRefused)
 

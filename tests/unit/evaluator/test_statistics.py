@@ -40,7 +40,7 @@ away_from_zero = st.floats(0.001, 60) | st.floats(-60, -0.001)
 
 
 @given(t=away_from_zero, df=st.floats(0.3, 1e7))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_student_t_tail_agrees_with_scipy(t: float, df: float) -> None:
     assert student_t_sf(t, df) == pytest.approx(stats.t.sf(t, df), abs=1e-10)
 
@@ -56,7 +56,7 @@ def test_student_t_tail_keeps_relative_precision_far_out() -> None:
 
 
 @given(q=st.floats(0.0005, 0.9995), df=st.floats(0.8, 500))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_student_t_quantile_agrees_with_scipy(q: float, df: float) -> None:
     expected = stats.t.ppf(q, df)
     assert student_t_ppf(q, df) == pytest.approx(expected, rel=1e-9, abs=1e-10)
@@ -73,7 +73,7 @@ def test_student_t_refuses_what_has_no_answer() -> None:
 
 
 @given(new=samples(), old=samples())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_welch_agrees_with_scipy(new: list[float], old: list[float]) -> None:
     if min(np.var(new), np.var(old)) < 1e-6:
         return  # scipy warns that it loses precision there
@@ -101,7 +101,7 @@ def test_rounding_is_neither_variance_nor_a_gain() -> None:
 
 
 @given(new=samples(1, 5), old=samples(1, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_permutation_p_is_the_share_of_all_relabellings(
     new: list[float], old: list[float]
 ) -> None:
@@ -153,7 +153,6 @@ def test_noise_floor_is_never_below_the_resolution() -> None:
 
 
 @given(count=st.integers(1, 500), share=st.floats(0, 1))
-@settings(deadline=None)
 def test_wilson_interval_agrees_with_scipy(count: int, share: float) -> None:
     successes = round(count * share)
     theirs = stats.binomtest(successes, count).proportion_ci(0.95, method="wilson")

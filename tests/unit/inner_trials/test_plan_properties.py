@@ -74,13 +74,13 @@ def is_accepted(plan: Plan) -> bool:
     return False
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(any_plans())
 def test_any_values_are_accepted_or_refused_with_a_fix(plan: Plan) -> None:
     assert is_accepted(plan) in (True, False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(e.VALID), st.sampled_from(AXES), STRANGE)
 def test_one_strange_value_is_never_another_error(plan: Plan, axis: str, value: object) -> None:
     changed = replace(plan, **{axis: value})  # type: ignore[arg-type]  # of any type on purpose
@@ -157,7 +157,7 @@ CHECKS = (check_offline, check_online, check_actors, check_staleness, check_plan
 """The rules once more, said without the planner's own words for them."""
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(plans())
 def test_no_accepted_plan_breaks_what_the_user_asked_for(plan: Plan) -> None:
     if is_accepted(plan):
