@@ -175,6 +175,7 @@ class LocalProcessTarget:
         self._report_bytes.pop(handle, None)
 
     def list_owned(self, owner: str) -> Sequence[Found]:
+        self._workspaces.sweep()
         names = os.listdir(f"{self._root}/{layout.ATTEMPTS}")
         found = []
         for name in sorted(names):

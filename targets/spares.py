@@ -1,6 +1,7 @@
 """Deleting attempt directories, and using an emptied one again: making and removing directories
 is the dearest part of a short attempt on a busy disk."""
 
+import contextlib
 import errno
 import itertools
 import os
@@ -34,7 +35,8 @@ class Spares:
         for name in os.listdir(self._place):
             pid, _, rest = name.partition("-")
             if str(layout.process_start(pid)) != rest.partition("-")[0]:
-                remove_tree(f"{self._place}/{name}")
+                with contextlib.suppress(OSError):  # another one sweeps too; else the next time
+                    remove_tree(f"{self._place}/{name}")
 
     def new_path(self) -> str:
         """A path below `place` that nobody else uses."""

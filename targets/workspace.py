@@ -29,6 +29,10 @@ class Workspaces:
         self._place = {"host": host, "boot": boot}
         parts = _BARE + (sandbox.parts if sandbox is not None else ())
         self._spares = Spares(f"{root}/{layout.TRASH}", parts)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Delete what controllers that are gone were deleting, or kept to use again."""
         self._spares.sweep()
 
     def lay_out(self, spec: AttemptSpec) -> None:

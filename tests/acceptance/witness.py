@@ -82,11 +82,14 @@ class Witness:
     # --- stored files ------------------------------------------------------------------------
 
     def damaged_files(self) -> Iterator[str]:
-        """Trees that the ledger names and whose bytes have another digest, or are not there."""
-        named = "SELECT digest FROM artifacts UNION SELECT artifact_digest FROM evaluations"
-        for (tree,) in self.rows(named):
-            if not tree:
-                continue
+        """Trees that the ledger names and whose bytes have another digest, or are not there
+        although not every chain that named them let go of them."""
+        facts = [f for f in self.facts() if f.kind == "artifact_released"]
+        let_go = {(f.payload["attempt_id"], f.payload["role"]): f.payload["digest"] for f in facts}
+        rows = self.rows("SELECT attempt_id, role, digest FROM artifacts")
+        named = {digest for attempt, role, digest in rows if (attempt, role) not in let_go}
+        scored = {tree for (tree,) in self.rows("SELECT artifact_digest FROM evaluations") if tree}
+        for tree in sorted(named | scored - set(let_go.values())):
             listed = self._stored(tree)
             if listed is None:
                 yield f"tree {tree} is missing or damaged"
