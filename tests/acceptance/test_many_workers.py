@@ -12,6 +12,7 @@ from ledger import reads
 from ledger.pools import all_holds, host_use
 from ledger.records import CommandVerb
 from ledger.states import StudyState, TrialState
+from tests.acceptance import figures
 from tests.acceptance.lab import Lab, WorkerProcess, train
 from tests.acceptance.test_process_kills import WAITING, put_to_sleep
 from tests.postgres_server import PostgresServer
@@ -190,19 +191,18 @@ def two_workers(shop: Lab) -> Iterator[tuple[Lab, str, WorkerProcess]]:
 
 
 def test_a_killed_workers_study_is_taken_over(
-    two_workers: tuple[Lab, str, WorkerProcess], record_property: Any
+    two_workers: tuple[Lab, str, WorkerProcess],
 ) -> None:
     shop, study_id, owner = two_workers
     killed_at = time.time()
     owner.kill()
     took_s = claimed_at(shop, study_id, 2) - killed_at
-    record_property("takeover_s", took_s)
-    print(f"taken over {took_s:.2f} s after kill -9")
+    figures.publish("taken over after kill -9", took_s=round(took_s, 2), lease_s=LEASE_S)
     assert took_s <= LEASE_S + 1.0 + SLACK_S
 
 
 def test_a_stopped_workers_study_is_taken_over_when_its_lease_ends(
-    two_workers: tuple[Lab, str, WorkerProcess], record_property: Any
+    two_workers: tuple[Lab, str, WorkerProcess],
 ) -> None:
     """Nothing but its lease tells that it will not come back."""
     shop, study_id, owner = two_workers
@@ -215,8 +215,7 @@ def test_a_stopped_workers_study_is_taken_over_when_its_lease_ends(
     owner.signal(signal.SIGCONT)
     (shop.base / "go").touch()
     assert owner.join() == 0
-    record_property("takeover_s", took_s)
-    print(f"taken over {took_s:.2f} s after SIGSTOP")
+    figures.publish("taken over after SIGSTOP", took_s=round(took_s, 2), lease_s=LEASE_S)
     assert LEASE_S / 2 <= took_s <= LEASE_S + 1.0 + SLACK_S
 
 

@@ -94,26 +94,3 @@ def test_the_lineage_leads_from_the_promoted_model_to_what_was_made_of_it(ledger
     assert nodes[-1].came_from == (f"s1-t1:{MODEL}",)
     assert nodes[-1].facts["artifact"] == MADE
     assert nodes[-1].facts["method"] == "int8"
-
-
-def test_an_older_ledger_is_upgraded_in_place(tmp_path: Path) -> None:
-    import sqlite3
-
-    from ledger.database import open_ledger
-    from ledger.schema import migration_config
-
-    ledger = open_ledger(tmp_path / "l.db", create=True)
-    ledger.close()
-    with sqlite3.connect(tmp_path / "l.db") as raw:
-        raw.execute("DROP TABLE measurements")
-        raw.execute("DROP TABLE conversions")
-        raw.execute("UPDATE alembic_version SET version_num = '0005'")
-    raw.close()
-    from alembic import command
-    from sqlalchemy import create_engine
-
-    engine = create_engine(f"sqlite:///{tmp_path / 'l.db'}")
-    with engine.begin() as connection:
-        command.upgrade(migration_config(connection), "head")
-        command.check(migration_config(connection))
-    engine.dispose()

@@ -15,6 +15,7 @@ from benchmarks.service_server import Server
 from benchmarks.worker_processes import Workers, claims_after
 from controller.settings import read_settings
 from controller.wiring import build_service
+from ledger.pools import seen_workers
 from ledger.verify import verify_ledger
 from tests.postgres_server import PostgresServer
 
@@ -85,7 +86,7 @@ def test_clients_and_workers_go_on_without_an_error(
     server.start()
     try:
         with Workers(workers, environment, home):
-            time.sleep(1.0)  # so that there are several when the first study comes
+            wait_for_workers(environment, workers)  # before the first study comes
             names = [
                 submit(server.port, trials=trials, clients=each, name=f"s{number}")
                 for number in range(studies)
@@ -106,6 +107,21 @@ def test_clients_and_workers_go_on_without_an_error(
     assert "Traceback" not in said
     assert "does not answer" not in said
     check_ledger(environment, names, workers)
+
+
+def wait_for_workers(environment: dict[str, str], count: int) -> None:
+    settings = read_settings(environment)
+    service = build_service(settings, create=False)
+    try:
+        until = time.monotonic() + 60
+        while True:
+            with service.ledger.read() as session:
+                if len(seen_workers(session, settings.lease_s)) >= count:
+                    return
+            assert time.monotonic() < until, "workers say that they are there"
+            time.sleep(0.05)
+    finally:
+        service.close()
 
 
 def ask_all(port: int, studies: list[str], *, clients: int, trials: int) -> list[Counted]:

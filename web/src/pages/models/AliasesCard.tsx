@@ -1,9 +1,8 @@
 /** The names that stay while what they name moves. */
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useBarred } from "../../api/queries/access";
 import type { Incumbent } from "../../api/queries/promotions";
-import { modelQuery, type Alias } from "../../api/queries/registry";
+import type { Alias } from "../../api/queries/registry";
 import { plural } from "../../format/numbers";
 import { oneLine } from "../../format/text";
 import { Tag } from "../../ui/Badge";
@@ -12,19 +11,20 @@ import { Card } from "../../ui/Card";
 import { Failure, Loading, Skeleton } from "../../ui/States";
 import { RelativeTime } from "../../ui/Values";
 import { AliasDialog, RemoveAliasDialog } from "./AliasDialog";
+import type { FoundModel } from "./found";
 import css from "./Models.module.css";
 
 interface AliasesCardProps {
   readonly model: string;
   readonly positions: readonly Incumbent[];
+  readonly found: FoundModel;
 }
 
 type Open = { readonly what: "new" } | { readonly what: "move" | "remove"; readonly alias: Alias };
 
-export function AliasesCard({ model, positions }: AliasesCardProps) {
+export function AliasesCard({ model, positions, found }: AliasesCardProps) {
   const [open, setOpen] = useState<Open | null>(null);
   const barred = useBarred("promote");
-  const found = useQuery(modelQuery(model));
   const aliases = found.data?.aliases ?? [];
   const close = () => setOpen(null);
   return (

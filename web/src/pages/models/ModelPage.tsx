@@ -1,9 +1,6 @@
 /** One model: its aliases, its incumbents over time, every family that tried to replace one. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { isMissing } from "../../api/problems";
-import { incumbentsQuery } from "../../api/queries/promotions";
-import { modelQuery } from "../../api/queries/registry";
 import { oneLine } from "../../format/text";
 import { Button } from "../../ui/Button";
 import { Card } from "../../ui/Card";
@@ -12,6 +9,7 @@ import { PageHeader } from "../../ui/PageHeader";
 import { Empty, Failure, Loading, Skeleton } from "../../ui/States";
 import { PromotionsTable } from "../promotions/PromotionsTable";
 import { AliasesCard } from "./AliasesCard";
+import { useIncumbents, useModel, type FoundIncumbents, type FoundModel } from "./found";
 import { Incumbents } from "./IncumbentsCard";
 
 const route = getRouteApi("/models/$model");
@@ -20,9 +18,10 @@ const HIDDEN: ReadonlySet<string> = new Set(["model"]);
 
 export function ModelPage() {
   const { model } = route.useParams();
-  // Its cards come together: one that is filled later would push the others down.
-  const positions = useInfiniteQuery(incumbentsQuery(model));
-  const aliases = useQuery(modelQuery(model));
+  // Its cards come together: one that is filled later would push the others down. They are given
+  // what was found: an observer of their own would ask again for what failed, and so for ever.
+  const positions = useIncumbents(model);
+  const aliases = useModel(model);
   const is_loading = positions.isPending || aliases.isPending;
   return (
     <>
@@ -36,7 +35,7 @@ export function ModelPage() {
         </Loading>
       ) : (
         <Stack>
-          <Promoted model={model} />
+          <Promoted model={model} found={positions} aliases={aliases} />
           <Card title="Families" note="every attempt to replace the incumbent" isFlush>
             <PromotionsTable
               query={{ model }}
@@ -50,12 +49,17 @@ export function ModelPage() {
   );
 }
 
-function Promoted({ model }: { readonly model: string }) {
-  const found = useInfiniteQuery(incumbentsQuery(model));
+interface PromotedProps {
+  readonly model: string;
+  readonly found: FoundIncumbents;
+  readonly aliases: FoundModel;
+}
+
+function Promoted({ model, found, aliases }: PromotedProps) {
   const shown = found.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
-      {shown.length > 0 && <AliasesCard model={model} positions={shown} />}
+      {shown.length > 0 && <AliasesCard model={model} positions={shown} found={aliases} />}
       <Card title="Incumbents" note="the newest first">
         {found.data === undefined ? (
           isMissing(found.error) ? (
