@@ -102,7 +102,14 @@ def test_a_slot_is_free_again_when_a_killed_controllers_container_has_ended(
     assert most_at_once(lab) == 1
 
 
-@pytest.mark.parametrize("victim", ["controller", "keeper", "both"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        pytest.param("controller", marks=pytest.mark.slow),
+        pytest.param("keeper", marks=pytest.mark.slow),
+        "both",
+    ],
+)
 def test_kills_at_random_moments_start_no_container_twice_and_lose_no_trial(
     lab: ContainerLab, victim: str
 ) -> None:

@@ -88,6 +88,7 @@ def test_a_study_runs_on_a_cluster_in_sandboxes_from_submitted_to_its_end(
     wait_clean(ray_nodes)
 
 
+@pytest.mark.slow  # half a minute until Ray believes it; test_ray_faults.py loses one, too
 def test_a_node_killed_on_the_way_costs_attempts_and_no_trial(
     ray_nodes: RayCluster, ray_lab: Lab
 ) -> None:

@@ -65,7 +65,7 @@ def test_a_cut_server_is_said_and_nothing_is_lost_when_it_is_back(
     with served(tmp_path / ".arl") as server, Client(server.url) as client:
         made = client.submit(
             study_file(
-                tmp_path / "s", name="cut", program=slow_program(0.5), budget={"trials": 30}
+                tmp_path / "s", name="cut", program=slow_program(0.5), budget={"trials": 12}
             )
         )
         page = browser.new_page()

@@ -157,6 +157,10 @@ def new_database(server: PostgresServer, template: str = "") -> str:
     return f"postgresql://arl@/{name}?host={server.socket}"
 
 
+SLOWER = [pytest.mark.postgres, pytest.mark.slow]
+SQLITE_FIRST = pytest.mark.parametrize(
+    "older", ["sqlite", pytest.param("postgres", marks=SLOWER)], indirect=True
+)
 BOTH = pytest.mark.parametrize(
     "older", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
@@ -179,7 +183,7 @@ def check_every_point(older: Iterator[str], points: list[int], log: Path) -> Non
         open_ledger(address, create=False).close()
 
 
-@BOTH
+@SQLITE_FIRST
 def test_an_upgrade_killed_at_some_points_is_finished_by_the_next(
     older: Callable[[int], Iterator[str]], tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """Conversions in the ledger: rows from entries, judged once, rebuilt, and part of the lineage."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
