@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from benchmarks.bulk_ledger import Shape, fill
-from ledger import column_file, reads, sort_columns
+from ledger import column_file, sort_columns
 from ledger.column_file import ColumnFile, Kept
 from ledger.database import Ledger, open_ledger
 from ledger.sort_columns import SortColumns
 from ledger.states import TrialState
 from ledger.trial_fields import parse_condition
 from ledger.trial_pages import TrialFilter, count_trials
+from tests.column_pages import pages
 from tests.ledger_builders import Driven, claim, submit
 
 SPEC: dict[str, Any] = {
@@ -39,21 +40,6 @@ def file(ledger: Ledger, tmp_path: Path) -> Iterator[ColumnFile]:
 @pytest.fixture
 def columns(file: ColumnFile) -> SortColumns:
     return SortColumns(file)
-
-
-def pages(
-    ledger: Ledger, columns: SortColumns | None, study: str, **asked: Any
-) -> Iterator[list[int]]:
-    cursor = None
-    while True:
-        with ledger.read() as session:
-            page = reads.list_trials(
-                session, study, cursor=cursor, limit=4, columns=columns, **asked
-            )
-        yield [item.trial.number for item in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def same_pages(ledger: Ledger, columns: SortColumns, sort: str, study: str = "bulk") -> bool:

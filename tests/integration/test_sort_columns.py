@@ -15,6 +15,7 @@ from ledger.sort_columns import SortColumns
 from ledger.states import TrialState
 from ledger.trial_fields import parse_condition
 from ledger.trial_pages import TrialFilter, count_trials
+from tests.column_pages import pages
 from tests.ledger_builders import Driven, claim, submit
 
 SORTS = (
@@ -68,21 +69,6 @@ def file(ledger: Ledger, tmp_path: Path) -> Iterator[ColumnFile]:
 @pytest.fixture
 def columns(file: ColumnFile) -> SortColumns:
     return SortColumns(file)
-
-
-def pages(
-    ledger: Ledger, columns: SortColumns | None, study: str, **asked: Any
-) -> Iterator[list[int]]:
-    cursor = None
-    while True:
-        with ledger.read() as session:
-            page = reads.list_trials(
-                session, study, cursor=cursor, limit=4, columns=columns, **asked
-            )
-        yield [item.trial.number for item in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def test_kept_columns_give_the_pages_that_the_database_gives_while_trials_run(
