@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from controller.campaigns.log import CampaignLog
 from controller.client import Client
 from controller.registry.making import make_evidence
+from controller.wiring import Service
+from ledger.campaign_entries import CampaignAlarm, CampaignSet
 from tests.acceptance.shell_study import open_service
 from tests.e2e_pages import HOSTILE, ONE_LOOK, Look, Watched, look_at
 from tests.promoted_models import MODEL, promoted_twice
@@ -29,9 +32,34 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     service = open_service(place)
     _, second = promoted_twice(service, place)
     make_evidence(service.ledger, service.store, service.settings.home, second, "ann")
+    with_a_campaign(service)
     service.close()
     with served(place / ".arl", ARL_SIGN="0") as made:
         yield made
+
+
+def with_a_campaign(service: Service) -> None:
+    """One that rings: it has fallen on a slice and does nothing about it by itself."""
+    CampaignLog(service.ledger, "learns").add(
+        lambda number: CampaignSet(
+            campaign="learns",
+            number=number,
+            model=MODEL,
+            document={"name": "learns"},
+            bundle_digest="b",
+            slices={"basics": "d"},
+            actor="ann",
+        ),
+        lambda number: CampaignAlarm(
+            campaign="learns",
+            number=number,
+            alarm="forgetting",
+            detail=HOSTILE.word,
+            action="tell",
+            promotion=2,
+            back_to=1,
+        ),
+    )
 
 
 def asked(page: Page, button: str, verb: str | None = None) -> Locator:
@@ -67,6 +95,14 @@ def test_an_alias_is_set_moved_and_removed(watched: Watched, client: Client) -> 
     expect(named).not_to_contain_text("@production")
     card(page, "Aliases").get_by_text("3 changes").click()
     expect(card(page, "Aliases")).to_contain_text("names nothing")
+
+
+def test_a_campaign_shows_how_it_stands_and_what_rings(watched: Watched) -> None:
+    watched.open(PAGE)
+    listed = card(watched.page, "Campaigns").get_by_role("listitem")
+    expect(listed).to_have_count(1)
+    expect(listed).to_contain_text("learns")
+    expect(listed).to_contain_text("active, 0 new records, 0 studies, 1 alarm")
 
 
 def test_who_comes_second_is_told_and_sees_what_is_there_now(

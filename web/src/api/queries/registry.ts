@@ -8,6 +8,7 @@ export type ModelDetail = components["schemas"]["ModelDetail"];
 export type Alias = components["schemas"]["AliasOut"];
 export type AliasWanted = components["schemas"]["AliasWanted"];
 export type RollBackWanted = components["schemas"]["RollBackWanted"];
+export type Campaign = components["schemas"]["CampaignOut"];
 export type Checked = components["schemas"]["CheckedOut"];
 
 export const modelQuery = (model: string) =>
@@ -15,6 +16,12 @@ export const modelQuery = (model: string) =>
     queryKey: [...keys.promotions(), "model", model],
     queryFn: ({ signal }) =>
       bodyOf(api.GET("/api/v1/models/{model}", { signal, params: { path: { model } } })),
+  });
+
+export const campaignsQuery = () =>
+  queryOptions({
+    queryKey: [...keys.promotions(), "campaigns"],
+    queryFn: ({ signal }) => bodyOf(api.GET("/api/v1/campaigns", { signal })),
   });
 
 const once = () => ({ "idempotency-key": newKey() });

@@ -9,7 +9,14 @@ import { PageHeader } from "../../ui/PageHeader";
 import { Empty, Failure, Loading, Skeleton } from "../../ui/States";
 import { PromotionsTable } from "../promotions/PromotionsTable";
 import { AliasesCard } from "./AliasesCard";
-import { useIncumbents, useModel, type FoundIncumbents, type FoundModel } from "./found";
+import { CampaignsCard } from "./CampaignsCard";
+import {
+  useCampaigns,
+  useIncumbents,
+  useModel,
+  type FoundIncumbents,
+  type FoundModel,
+} from "./found";
 import { Incumbents } from "./IncumbentsCard";
 
 const route = getRouteApi("/models/$model");
@@ -22,7 +29,9 @@ export function ModelPage() {
   // what was found: an observer of their own would ask again for what failed, and so for ever.
   const positions = useIncumbents(model);
   const aliases = useModel(model);
-  const is_loading = positions.isPending || aliases.isPending;
+  const campaigns = useCampaigns();
+  const its = campaigns.data?.items.filter((one) => one.model === model) ?? [];
+  const is_loading = positions.isPending || aliases.isPending || campaigns.isPending;
   return (
     <>
       <PageHeader
@@ -36,6 +45,7 @@ export function ModelPage() {
       ) : (
         <Stack>
           <Promoted model={model} found={positions} aliases={aliases} />
+          {its.length > 0 && <CampaignsCard campaigns={its} />}
           <Card title="Families" note="every attempt to replace the incumbent" isFlush>
             <PromotionsTable
               query={{ model }}
