@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from controller.disk_space import REMEDY, Disk, MinFree, parse_min_free, read_disks
 from ledger.errors import InvalidInput
@@ -88,6 +89,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     ARL_HTTP_TRUST_SANDBOX, ARL_EGRESS_ALLOW_RANGES, ARL_ALLOW_UNSANDBOXED_PATCHES,
     ARL_SIGN, ARL_API_SECRETS and ARL_API_ALLOW_LOCAL. Raises InvalidInput naming the variable."""
     env = os.environ if environment is None else environment
+    log_format(env)  # refused before anything is done, not when the first line is written
+    log_level(env)
     home = Path(env.get("ARL_HOME") or ".arl").absolute()
     gpus = env.get("ARL_GPUS")
     return Settings(
@@ -245,11 +248,14 @@ def log_format(environment: Mapping[str, str] | None = None) -> str:
     return _one_of(environment, "ARL_LOG_FORMAT", ("text", "json")) or "text"
 
 
-def log_level(environment: Mapping[str, str] | None = None) -> str | None:
+LOG_LEVELS: Final[Mapping[str, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def log_level(environment: Mapping[str, str] | None = None) -> int | None:
     """A level of Python's logging, from ARL_LOG_LEVEL; None: as the command has it.
     Raises InvalidInput."""
-    found = _one_of(environment, "ARL_LOG_LEVEL", ("debug", "info", "warning", "error"))
-    return None if found is None else found.upper()
+    found = _one_of(environment, "ARL_LOG_LEVEL", tuple(LOG_LEVELS))
+    return None if found is None else LOG_LEVELS[found]
 
 
 def _one_of(

@@ -1,5 +1,6 @@
 """The log of `arl serve` and `arl worker` on standard error: a line for people, or JSON."""
 
+import contextlib
 import json
 import logging
 import sys
@@ -55,7 +56,10 @@ class _StandardError(logging.Handler):
     """To standard error as it is at that moment: the live panel stands in for it for a while."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)
+        line = self.format(record)
+        # A reader who went away, or a full disk behind it, must not stop what is logged about.
+        with contextlib.suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def listen_to_the_worker(level: int = logging.WARNING) -> None:
@@ -63,6 +67,10 @@ def listen_to_the_worker(level: int = logging.WARNING) -> None:
     says more than `level`. Raises InvalidInput naming the variable."""
     handler = _StandardError()
     handler.setFormatter(JsonLine() if log_format() == "json" else OneLine())
-    logging.basicConfig(level=log_level() or level, handlers=[handler])
+    wanted = log_level()
+    wanted = level if wanted is None else wanted
+    # Other libraries' steps on the way are nobody's business, and may name what is secret.
+    logging.basicConfig(level=max(level, wanted), handlers=[handler])
+    logging.getLogger("arl").setLevel(wanted)
     # Its line for each request names the whole address, which may be a key of its own.
     logging.getLogger("httpx").setLevel(logging.WARNING)

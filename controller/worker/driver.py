@@ -171,12 +171,12 @@ class StudyDriver:
         self._capacity.committed(self.study_id)
         for attempt in ctx.view.attempts():
             attempt.committed = True
-        tell(self.study_id, ctx.batch)
-        effects, ctx.after_commit = ctx.after_commit, []
-        if any(isinstance(entry, e.CandidatePromoted) for entry in ctx.batch):
+        committed, effects = ctx.batch, ctx.after_commit
+        ctx.batch, ctx.after_commit, ctx.urgent, self._notes_since = [], [], False, None
+        if any(isinstance(entry, e.CandidatePromoted) for entry in committed):
             self._owed.append(self._remember_heads)
-        ctx.batch, ctx.urgent, self._notes_since = [], False, None
         self._owed += effects
+        tell(self.study_id, committed)
         self._act()
 
     def _act(self) -> None:

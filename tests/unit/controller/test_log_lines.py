@@ -1,12 +1,14 @@
 """What the log says of a study, for people and for programs."""
 
+import io
 import json
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from controller.cli.log_lines import JsonLine, OneLine
-from controller.settings import log_format, log_level
+from controller.cli.log_lines import JsonLine, OneLine, listen_to_the_worker
+from controller.settings import log_format, log_level, read_settings
 from controller.worker.telling import about_study, log, tell
 from ledger import entries as e
 from ledger.errors import InvalidInput
@@ -87,6 +89,47 @@ def test_an_error_has_its_type_and_words(caplog: pytest.LogCaptureFixture) -> No
         "type": "ValueError",
         "detail": "no\nsuch thing",
     }
+
+
+class Gone(io.StringIO):
+    """A standard error whose reader went away."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.fixture
+def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log as `arl worker` has it, at level DEBUG."""
+    root, ours = logging.getLogger(), logging.getLogger("arl")
+    before = root.level, root.handlers[:], ours.level
+    root.handlers.clear()
+    monkeypatch.setenv("ARL_LOG_LEVEL", "debug")
+    listen_to_the_worker(logging.INFO)
+    yield
+    root.handlers[:] = before[1]
+    root.setLevel(before[0])
+    ours.setLevel(before[2])
+
+
+def test_a_reader_of_the_log_who_went_away_stops_nothing(
+    listening: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", Gone())
+    tell("s1", [ENDED])
+
+
+def test_only_arls_own_steps_are_told_at_level_debug(
+    listening: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logging.getLogger("httpcore.connection").debug("a key in an address")
+    logging.getLogger("arl.worker").debug("a step")
+    assert capsys.readouterr().err == "arl: debug: a step\n"
+
+
+def test_a_wrong_setting_of_the_log_is_refused_before_anything_is_done() -> None:
+    with pytest.raises(InvalidInput, match="ARL_LOG_FORMAT: 'xml': write text or json"):
+        read_settings({"ARL_LOG_FORMAT": "xml"})
 
 
 @pytest.mark.parametrize(
