@@ -11,7 +11,7 @@ from controller.cli.campaign_recording import record_experience
 from controller.cli.campaign_running import run_campaign, run_once
 from controller.cli.opening import actor, ledger_opened, remember_heads, service_opened
 from controller.cli.output import OK, console, print_json, table
-from controller.cli.text import clipped, plain
+from controller.cli.text import clipped, plain, several
 from controller.documents.campaigns import campaign_document, campaign_rows
 from controller.registry.names import check_note
 from ledger.campaign_entries import CampaignStopped
@@ -151,16 +151,18 @@ def _stop(name: str, note: str, *, as_json: bool) -> int:
 def tell_campaign(document: Mapping[str, Json]) -> None:
     """One campaign, for a person."""
     name, model = plain(str(document["campaign"])), plain(str(document["model"]))
-    print(f"{name}: model {model}, {document['state']}, {document['studies']} studies so far")
+    studies = several(document["studies"], "study", "studies")
+    print(f"{name}: model {model}, {document['state']}, {studies} so far")
     experience = document["experience"]
     if isinstance(experience, Mapping):
         print(
-            f"experience: {experience['training']} records to train on "
+            f"experience: {several(experience['training'], 'record')} to train on "
             f"({document['new_records']} new), {experience['held_out']} held out, "
             f"{experience['without_consent']} without consent (not kept), "
             f"{experience['duplicates']} known already, {experience['invalid']} refused"
         )
-        for problem in _items(experience.get("problems")):
+        problems = experience["problems"]
+        for problem in problems if isinstance(problems, list) else ():
             print(f"  {plain(str(problem))}")
     study = document["study"]
     if isinstance(study, Mapping):

@@ -13,7 +13,7 @@ from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.opening import remember_heads
 from controller.cli.output import INTERRUPTED, OK, STUDY_FAILED, console, print_json
 from controller.cli.progress import Watch
-from controller.cli.text import plain
+from controller.cli.text import plain, several
 from controller.documents.studies import study_document
 from controller.registry.signing import sign_unsigned
 from controller.wiring import Service
@@ -162,14 +162,10 @@ def recovered_lines(found: Recovery) -> list[str]:
     ]
     if found.interrupted:
         lines.append("  its last worker was gone without giving it back")
-    lines += [f"  {_several(count, 'attempt')} {what}" for count, what in said if count]
+    lines += [f"  {several(count, 'attempt')} {what}" for count, what in said if count]
     if found.reaped:
-        lines.append(f"  {_several(found.reaped, 'process', 'es')} nobody owned: ended")
+        lines.append(f"  {several(found.reaped, 'process', 'processes')} nobody owned: ended")
     return lines
-
-
-def _several(count: int, noun: str, plural: str = "s") -> str:
-    return f"{count} {noun}{'' if count == 1 else plural}"
 
 
 def _json_report(
@@ -218,7 +214,7 @@ def _say_how_to_resume(service: Service, studies: Sequence[Study]) -> None:
         with service.ledger.read() as session:
             running = len(reads.load_live(session, study.id).attempts)
         goes_on = (
-            f"{_several(running, 'attempt')} of it {'goes' if running == 1 else 'go'} on running"
+            f"{several(running, 'attempt')} of it {'goes' if running == 1 else 'go'} on running"
             if running
             else "nothing of it is running"
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from controller.cli.text import several
 from ledger.records import Json
 
 GIB = 1024**3
@@ -18,7 +19,7 @@ def share_facts(document: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
     holds = share.get("holds")
     for held in holds if isinstance(holds, Sequence) else ():
         if isinstance(held, Mapping):
-            yield "holds", f"{_several(held.get('trials'), 'trial')}: {_held(held)}"
+            yield "holds", f"{several(held.get('trials'), 'trial')}: {_held(held)}"
     waits = share.get("waits")
     if isinstance(waits, Mapping):
         yield "waits", _waits(waits)
@@ -31,15 +32,15 @@ def _waits(waits: Mapping[str, Json]) -> str:
     others = waits.get("others_waiting")
     line = f"since {waits['since']} for {_wanted(waits)} of {waits['host']}"
     if count:
-        line += f"; {_several(count, 'other study holds', 'other studies hold')} {held}"
+        line += f"; {several(count, 'other study holds', 'other studies hold')} {held}"
     if others:
-        line += f"; {_several(others, 'other study waits', 'other studies wait')} for it, too"
+        line += f"; {several(others, 'other study waits', 'other studies wait')} for it, too"
     return line
 
 
 def _wanted(waits: Mapping[str, Json]) -> str:
     gpus = waits.get("gpus")
-    return _amounts(waits, _several(gpus, "GPU") if gpus else "")
+    return _amounts(waits, several(gpus, "GPU") if gpus else "")
 
 
 def _held(held: Mapping[str, Json]) -> str:
@@ -56,7 +57,3 @@ def _amounts(document: Mapping[str, Json], gpus: str) -> str:
     if gpus:
         parts.append(gpus)
     return ", ".join(parts) or "nothing"
-
-
-def _several(count: Json, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from controller.documents.plain_text import plain
 from controller.documents.times import iso
 
-__all__ = ["clipped", "clock", "duration", "iso", "number", "params", "plain", "size"]
+__all__ = ["clipped", "clock", "duration", "iso", "number", "params", "plain", "several", "size"]
 
 
 def clipped(text: str, length: int) -> str:
@@ -37,6 +37,11 @@ def duration(seconds: float | None) -> str:
 def number(value: float | None) -> str:
     """Six significant digits; a dash for none."""
     return "-" if value is None else f"{value:.6g}"
+
+
+def several(count: object, one: str, many: str = "") -> str:
+    """`1 trial`, `2 trials`; `many` where an s does not do."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def size(count: float) -> str:

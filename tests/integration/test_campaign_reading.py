@@ -120,6 +120,8 @@ def test_a_campaign_is_read_over_http_as_on_the_command_line(
     assert "\x1b" not in text
     assert "slice basics: 0.25" in text
     assert "FORGOTTEN" in text
+    assert "a.jsonl: line 1: \\x1b[31mred" in text, "what was wrong with a record is said"
+    assert "active, 0 studies so far" in text
     assert "last cycle failed (serve): gone" in text
     assert verify_ledger(service.ledger, None) == []
 
