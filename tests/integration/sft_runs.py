@@ -82,25 +82,27 @@ def start(
         "resume": None if resume is None else str(resume),
     }
     (directory / "params.json").write_text(json.dumps(document))
-    environment = {
+    return Trial(directory), subprocess.Popen(
+        [str(python or sys.executable), "-P", "-m", f"inner_trials.{program}"],
+        cwd=workspace,
+        env={**_environment(directory, packages), **(variables or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _environment(directory: Path, packages: Path | None) -> dict[str, str]:
+    return {
         "PATH": os.environ["PATH"],
-        "HOME": str(workspace),
+        "HOME": str(directory / "workspace"),
         "PYTHONPATH": os.pathsep.join(map(str, filter(None, (code(directory), packages)))),
         "PYTHONDONTWRITEBYTECODE": "1",
         "ARL_PARAMS": str(directory / "params.json"),
         "ARL_OUTPUT": str(directory / "output"),
         "ARL_REPORTS": str(directory / "reports"),
         "ARL_STOP": str(directory / "stop"),
-        **(variables or {}),
     }
-    return Trial(directory), subprocess.Popen(
-        [str(python or sys.executable), "-P", "-m", f"inner_trials.{program}"],
-        cwd=workspace,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def _paths(inputs: Mapping[str, Path]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.campaigns.log import CampaignLog
+from controller.campaigns.log import CampaignLog, Maker
 from controller.wiring import Service
 from ledger.campaign_entries import (
     CampaignAlarm,
@@ -35,18 +35,11 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def fill(service: Service, name: str) -> None:
     """A campaign with one of everything, some of it written by others."""
-    log = CampaignLog(service.ledger, name)
-    measured: dict[str, Any] = {
-        "campaign": name,
-        "slice": "basics",
-        "slice_digest": "d",
-        "served_as": f"m@{ESCAPE}",
-        "value": 0.25,
-        "items_digest": "i",
-        "answers_digest": "a",
-    }
-    drop = {"drop": 0.5, "low95": 0.25, "high95": 0.75, "items": 40, "gained": 0, "lost": 20}
-    log.add(
+    CampaignLog(service.ledger, name).add(*begun(name), *watched(name))
+
+
+def begun(name: str) -> tuple[Maker, ...]:
+    return (
         lambda number: CampaignSet(
             campaign=name,
             number=number,
@@ -69,6 +62,21 @@ def fill(service: Service, name: str) -> None:
             duplicates=4,
             problems=(f"line 1: {ESCAPE}",),
         ),
+    )
+
+
+def watched(name: str) -> tuple[Maker, ...]:
+    measured: dict[str, Any] = {
+        "campaign": name,
+        "slice": "basics",
+        "slice_digest": "d",
+        "served_as": f"m@{ESCAPE}",
+        "value": 0.25,
+        "items_digest": "i",
+        "answers_digest": "a",
+    }
+    drop = {"drop": 0.5, "low95": 0.25, "high95": 0.75, "items": 40, "gained": 0, "lost": 20}
+    return (
         lambda number: ShiftMeasured(
             campaign=name,
             number=number,
