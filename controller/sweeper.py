@@ -12,6 +12,7 @@ from ledger.database import Ledger
 from ledger.errors import ArlError
 from ledger.saved_reads import find_release
 from ledger.unneeded import discard, find_unneeded
+from ledger.witness import check_alone
 from targets.kept_logs import KeptLog, cut, find_cuts, kept_logs, log_folders
 
 log = logging.getLogger("arl.sweeper")
@@ -59,6 +60,7 @@ class Sweeper:
     def _sweep(self) -> None:
         self._is_pending = False
         try:
+            check_alone(self._home, self._ledger.id, self._ledger.address)
             with self._ledger.read() as session:
                 found = find_unneeded(session, self._store, orphans=False)
             freed = discard(self._store, found)

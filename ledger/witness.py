@@ -7,10 +7,11 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import func, select
+from sqlalchemy import func, make_url, select
 
 from ledger.database import ReadSession
 from ledger.digests import canonical_json
+from ledger.errors import Conflict
 from ledger.heads import RecordedHead, current_heads, read_heads
 from ledger.rows import STUDIES
 from ledger.tables import Base
@@ -43,6 +44,23 @@ class Missing:
 def witness_path(home: Path, ledger_id: str) -> Path:
     """Beside the artifact store, one for each ledger that was used with it."""
     return home / f"witness-{ledger_id}.json"
+
+
+def check_alone(home: Path, ledger_id: str, address: str) -> None:
+    """Raises Conflict where another ledger uses this home, or did: what of the store it names is
+    not known, so that nothing may be taken away."""
+    own = {witness_path(home, ledger_id)}
+    database = make_url(address).database if address.startswith("sqlite") else None
+    if database is not None:
+        own.add(Path(database).resolve())
+    found = [*home.glob("witness-*.json"), *home.glob("ledger.db")]
+    others = sorted(path for path in found if not own & {path, path.resolve()})
+    if others:
+        raise Conflict(
+            f"{home} is another ledger's home, too, says {others[0].name}: what it still needs is "
+            "not known here, and no stored file is taken away. Give each ledger an ARL_HOME of "
+            "its own; or, if that ledger is gone for good, move the file away"
+        )
 
 
 def count_entries(session: ReadSession) -> int:

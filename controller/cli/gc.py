@@ -19,6 +19,7 @@ from ledger.errors import InvalidInput
 from ledger.records import ArtifactRole, Json
 from ledger.saved_reads import studies_with_checkpoints
 from ledger.unneeded import Graces, Unneeded, Why, discard, find_unneeded
+from ledger.witness import check_alone
 
 StudyName = Annotated[
     str | None, typer.Argument(metavar="[STUDY]", help="only this study's; default: everything")
@@ -78,6 +79,7 @@ def gc(
     graces = Graces() if grace is None else _graces(grace)
     wanted = None if checkpoints is None else _policy(checkpoints)
     with service_opened() as service:
+        check_alone(service.settings.home, service.ledger.id, service.ledger.address)
         with service.ledger.read() as session:
             ids = list(studies_with_checkpoints(session))
             chosen = None if study is None else find_study(session, study).id

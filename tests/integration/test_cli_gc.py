@@ -12,6 +12,8 @@ import httpx
 import pytest
 
 from controller.cli import front
+from ledger.database import open_ledger
+from ledger.witness import witness_path
 from tests.acceptance.shell_study import drive, open_service, submit
 from tests.api_server import api_server
 from tests.cli_runs import arl_in
@@ -51,6 +53,11 @@ class Here:
 
     def objects(self) -> set[Path]:
         return set((self.home / "artifacts" / "objects").glob("*/*"))
+
+    def own_witness(self) -> Path:
+        ledger = open_ledger(self.home / "ledger.db", create=False)
+        ledger.close()
+        return witness_path(self.home, ledger.id)
 
     def check(self) -> None:
         assert self.run("verify")[0] == 0
@@ -155,6 +162,41 @@ def test_what_it_cannot_read_is_told(here: Here, arguments: tuple[str, ...], sai
     code, _, err = here.run("gc", *arguments)
     assert code in (2, 3)
     assert said in err
+
+
+def test_a_home_of_two_ledgers_loses_no_file_of_either(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the one does not know, the other may have promoted."""
+    here.study()
+    kept = here.objects()
+    monkeypatch.setenv("ARL_LEDGER", f"sqlite:///{here.place / 'other.db'}")
+    service = open_service(here.place, ARL_LEDGER=f"sqlite:///{here.place / 'other.db'}")
+    drive(
+        service,
+        submit(
+            service,
+            here.place,
+            program=PROGRAM,
+            budget={"trials": 2},
+            retention={"checkpoints": "none"},
+        ),
+    )
+    service.sweeper.let_go()
+    service.close()
+    both = here.objects()
+    assert kept < both
+    for words in ((), ("--dry-run",), ("--grace", "0s")):
+        code, _, err = here.run("gc", *words)
+        assert (code, "another ledger's home, too" in err) == (4, True), err
+    monkeypatch.delenv("ARL_LEDGER")
+    code, _, err = here.run("gc", "--grace", "0s")
+    assert (code, "says witness-" in err) == (4, True), err
+    assert here.objects() == both
+    (witness,) = set(here.home.glob("witness-*.json")) - {here.own_witness()}
+    witness.unlink()
+    assert here.gc("--grace", "0s")["freed_bytes"] > 0, "that ledger is gone, says its operator"
+    here.check()
 
 
 @pytest.mark.slow
