@@ -94,7 +94,10 @@ def test_an_error_has_its_type_and_words(caplog: pytest.LogCaptureFixture) -> No
 class Gone(io.StringIO):
     """A standard error whose reader went away."""
 
+    asked = False
+
     def write(self, _: str) -> int:
+        self.asked = True
         raise BrokenPipeError
 
 
@@ -115,8 +118,10 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_reader_of_the_log_who_went_away_stops_nothing(
     listening: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stderr", Gone())
+    gone = Gone()
+    monkeypatch.setattr("sys.stderr", gone)
     tell("s1", [ENDED])
+    assert gone.asked
 
 
 def test_only_arls_own_steps_are_told_at_level_debug(

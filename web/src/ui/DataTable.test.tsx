@@ -1,4 +1,4 @@
-import { render, screen, within } from "@testing-library/react";
+import { fireEvent, render, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
 import { DataTable, type Column } from "./DataTable";
@@ -28,6 +28,16 @@ it("rows are walked with j and k and opened with Enter", async () => {
   await user.keyboard("jjk");
   await vi.waitFor(() => expect(document.activeElement?.textContent).toBe("b2"));
   await user.keyboard("{Enter}");
+  expect(onOpen).toHaveBeenCalledWith(ROWS[1]);
+});
+
+it("a key pressed before the next frame means the row that was moved to", () => {
+  const onOpen = vi.fn();
+  render(<DataTable label="Things" columns={COLUMNS} rows={ROWS} rowKey={key} onOpen={onOpen} />);
+  const first = screen.getByRole("row", { name: /^a/ });
+  first.focus();
+  fireEvent.keyDown(first, { key: "ArrowDown" });
+  fireEvent.keyDown(first, { key: "Enter" });
   expect(onOpen).toHaveBeenCalledWith(ROWS[1]);
 });
 

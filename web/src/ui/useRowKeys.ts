@@ -1,5 +1,5 @@
 /** j and k (or the arrows) move through a table's rows, Home and End to its ends, Enter opens. */
-import { useEffect, useState, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { isTyping } from "./keys";
 
 interface Rows {
@@ -28,12 +28,17 @@ function target(key: string, current: number, count: number): number | null {
 export function useRowKeys({ count, reveal, open }: Rows) {
   const [current, setCurrent] = useState(0);
   const at = Math.min(current, Math.max(0, count - 1));
+  // The row that gets the focus with the next frame: a key pressed before that means this one.
+  const awaited = useRef<number | null>(null);
 
   const move = (next: number, table: ParentNode) => {
     reveal(next);
     setCurrent(next);
+    awaited.current = next;
     // After the row is in the document.
     requestAnimationFrame(() => {
+      if (awaited.current !== next) return;
+      awaited.current = null;
       table.querySelector<HTMLElement>(`tr[data-row="${String(next)}"]`)?.focus();
     });
   };
@@ -42,7 +47,7 @@ export function useRowKeys({ count, reveal, open }: Rows) {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (!(event.target instanceof HTMLTableRowElement)) return;
     // The row that has the focus, wherever it is by now: others may have come on top.
-    const focused = Number(event.target.dataset.row ?? at);
+    const focused = awaited.current ?? Number(event.target.dataset.row ?? at);
     if (event.key === "Enter") {
       open(focused);
       return;
