@@ -44,9 +44,9 @@ audit: setup  ## known vulnerabilities of what ARL is installed with (asks osv.d
 format: setup  ## let ruff rewrite what it can
 	@$(PY) -m ruff check --fix . && $(PY) -m ruff format .
 
-bench: setup  ## no-op trials: serial, parallel, growth (add PEERS=1 for the other systems)
-	@mkdir -p benchmarks/results
-	@$(PY) -m benchmarks.noop --trials 200 --json benchmarks/results/noop.json $(if $(PEERS),--peers,)
+bench: setup  ## the whole table of goals beside other systems, into docs/performance.md (hours; PARTS="noop asking" for some, QUICK=1 for a try)
+	@bash scripts/services.sh
+	@$(PY) -m benchmarks.goals $(if $(QUICK),--quick,) $(PARTS)
 
 gpu-check: setup  ## train on a GPU and compare with a plain TRL script (under 8 minutes)
 	@$(PY) scripts/gpu_check.py

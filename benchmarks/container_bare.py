@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -12,12 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from targets.registry import problem_of
+
 if TYPE_CHECKING:
     from docker import DockerClient
 
 SCRIPTS: Final = (":", "echo score=0.5 >/dev/null")
 """What a training and an evaluation do."""
 IMAGE: Final = "arl-benchmark"
+MARK: Final = "ARL_BENCHMARK_ENGINE"
+"""Set for the run inside of a private engine, which must not ask for another."""
 _PATIENCE_S: Final = 60.0
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 
@@ -83,6 +88,20 @@ def pairs_per_s(pair: Callable[[], float], *, at_once: int, pairs: int) -> float
         started = time.perf_counter()
         list(pool.map(lambda _: pair(), range(pairs)))
         return pairs / (time.perf_counter() - started)
+
+
+def docker_problem(module: str) -> str | None:
+    """Why containers cannot be measured here; None when they can. Without DOCKER_HOST this process
+    is replaced by `python -m MODULE` with the same arguments in a private engine of its own."""
+    host = os.environ.get("DOCKER_HOST")
+    if host is not None:
+        return engine_problem(host) or problem_of("docker", {"engine": host})
+    problem = private_engine_problem()
+    if problem is None and MARK not in os.environ:
+        argv = [str(engine_script()), sys.executable, "-m", module, *sys.argv[1:]]
+        os.environ[MARK] = "1"
+        sys.exit(subprocess.run(argv, check=False).returncode)
+    return problem
 
 
 def engine_problem(host: str) -> str | None:

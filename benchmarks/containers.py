@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -34,8 +33,6 @@ AT_ONCE: Final = 4
 SERIAL_GOAL: Final = 1.2
 RATE_GOAL: Final = 0.8
 SANDBOX_GOAL_MS: Final = 250.0
-MARK: Final = "ARL_BENCHMARK_ENGINE"
-"""Set for the run inside of a private engine, which must not ask for another."""
 
 
 @dataclass
@@ -181,20 +178,6 @@ def _client() -> "DockerClient":
     return docker.DockerClient(base_url=os.environ["DOCKER_HOST"], timeout=60)
 
 
-def docker_problem() -> str | None:
-    """Why containers cannot be measured here. With a private engine of its own this process is
-    replaced by one in it."""
-    host = os.environ.get("DOCKER_HOST")
-    if host is not None:
-        return bare.engine_problem(host) or problem_of("docker", {"engine": host})
-    problem = bare.private_engine_problem()
-    if problem is None and MARK not in os.environ:
-        argv = [str(bare.engine_script()), sys.executable, "-m", "benchmarks.containers"]
-        os.environ[MARK] = "1"
-        sys.exit(subprocess.run([*argv, *sys.argv[1:]], check=False).returncode)
-    return problem
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -202,7 +185,7 @@ def main() -> int:
     parser.add_argument("--leaks", type=int, metavar="N", help="run N trials, list what is left")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     arguments = parser.parse_args()
-    problem = docker_problem()
+    problem = bare.docker_problem("benchmarks.containers")
     if arguments.leaks and problem is not None:
         print(f"containers cannot be run: {problem}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ Under ARL: a trial of a study, from the end of the one before it to its own, on 
 inputs checked out, sandbox made, output surveyed, hashed and stored, bundle and split mounted,
 score parsed, everything committed. All take turns in one run, since machines are noisy, and the
 programs measure themselves, so that the machine's noise can be told from what ARL adds.
+DOCKER_HOST names an engine; without it root gets a private one.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.container_bare import docker_problem
 from benchmarks.noop import machine
 from controller.settings import read_settings
 from controller.spec.loading import parse_study
@@ -255,7 +257,10 @@ def main() -> int:
     parser.add_argument("--target", action="append", choices=TARGETS, default=[])
     parser.add_argument("--json", type=Path, help="where to write all figures")
     arguments = parser.parse_args()
-    found, targets = machine(), available(arguments.target or TARGETS)
+    wanted = arguments.target or TARGETS
+    if "docker" in wanted:
+        docker_problem("benchmarks.integrity_cost")
+    found, targets = machine(), available(wanted)
     pairs: dict[str, list[Pair]] = {"by hand": [], **{name: [] for name in targets}}
     with tempfile.TemporaryDirectory(prefix="arl-bench-") as place:
         work = Path(place)

@@ -16,6 +16,7 @@ class Peer:
 
     label: str
     requirement: str
+    """What pip installs for it; several are parted by spaces."""
     adapter: str
     mode: str | None = None
     serial: int = 0
@@ -24,10 +25,12 @@ class Peer:
     """(trials per round, how many at once)"""
     growth: tuple[int, int] = (0, 1)
     """(trials, how many at once) of the one long run"""
+    environment: str | None = None
+    """Where it is installed; None: below its own name."""
 
     @property
     def environment_name(self) -> str:
-        return self.requirement.partition("==")[0].partition("[")[0]
+        return self.environment or self.requirement.partition("==")[0].partition("[")[0]
 
 
 RUNS_NOTHING = "runs nothing"
@@ -108,7 +111,9 @@ def install(peer: Peer, environments: Path) -> Path:
     if not stamp.exists() or stamp.read_text() != peer.requirement:
         print(f"installing {peer.requirement} in {folder}", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-qq", peer.requirement], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "-qq", *peer.requirement.split()], check=True
+        )
         stamp.write_text(peer.requirement)
     return python
 

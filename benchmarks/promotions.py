@@ -1,6 +1,6 @@
 """What signing a promotion costs, and checking a thousand of them.
 
-    python -m benchmarks.promotions [--megabytes 540] [--promotions 1000]
+    python -m benchmarks.promotions --json FILE [--megabytes 540] [--promotions 1000]
 
 The first is one promotion of an artifact of that size (135 million parameters in fp32 are 540 MB):
 reading it as promoting does, then making and signing its evidence. The second is a ledger of so
@@ -9,6 +9,7 @@ the artifacts.
 """
 
 import argparse
+import json
 import os
 import resource
 import tempfile
@@ -16,6 +17,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.noop import machine
 from controller.registry.checking import check_promotions
 from controller.registry.making import make_evidence
 from ledger import reads
@@ -39,10 +41,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=540)
     parser.add_argument("--promotions", type=int, default=1000)
+    parser.add_argument("--json", type=Path, help="where to write all figures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="arl-promotions-") as place:
-        sign_large(Path(place, "large"), options.megabytes)
-        check_many(Path(place, "many"), options.promotions)
+        report = {
+            "machine": machine(),
+            "one": sign_large(Path(place, "large"), options.megabytes),
+            "many": check_many(Path(place, "many"), options.promotions),
+        }
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1))
 
 
 def opened(home: Path) -> tuple[Ledger, ArtifactStore]:
@@ -61,7 +70,7 @@ def promote(ledger: Ledger, study_id: str, artifacts: list[str], model: str) -> 
         study.record(replace(made, artifact_digest=artifact, lineage=LINKS))
 
 
-def sign_large(home: Path, megabytes: int) -> None:
+def sign_large(home: Path, megabytes: int) -> dict[str, float]:
     ledger, store = opened(home)
     source = home / "source"
     source.mkdir()
@@ -72,13 +81,13 @@ def sign_large(home: Path, megabytes: int) -> None:
     promote(ledger, "s1", [tree], "large")
     with ledger.read() as session:
         (pointer,) = reads.list_incumbents(session, "large")
-    began, used = time.monotonic(), cpu_s()
+    began_s, used = time.monotonic(), cpu_s()
     store.verify(tree)
     read = time.monotonic()
     make_evidence(ledger, store, home, pointer, "benchmark")
     ended = time.monotonic()
     print(
-        f"{megabytes} MB: read at the promotion {read - began:.1f} s, evidence made and signed "
+        f"{megabytes} MB: read at the promotion {read - began_s:.1f} s, evidence made and signed "
         f"{ended - read:.1f} s ({cpu_s() - used:.1f} s of one core in both)"
     )
     began = time.monotonic()
@@ -86,6 +95,7 @@ def sign_large(home: Path, megabytes: int) -> None:
     assert found.findings == [], found.findings
     print(f"{megabytes} MB: checked again in {time.monotonic() - began:.1f} s")
     ledger.close()
+    return {"megabytes": megabytes, "read_s": read - began_s, "signed_s": ended - read}
 
 
 def cpu_s() -> float:
@@ -93,7 +103,7 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def check_many(home: Path, promotions: int) -> None:
+def check_many(home: Path, promotions: int) -> dict[str, float]:
     ledger, store = opened(home)
     for number in range(0, promotions, PER_STUDY):
         trees = []
@@ -120,6 +130,7 @@ def check_many(home: Path, promotions: int) -> None:
         f"{bare:.1f} s of it for entries and chains"
     )
     ledger.close()
+    return {"promotions": len(pointers), "checked_s": took, "without_hashing_s": bare}
 
 
 if __name__ == "__main__":

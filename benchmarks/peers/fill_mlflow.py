@@ -30,7 +30,7 @@ def main() -> None:
     if store.create_experiment("bulk") != str(EXPERIMENT):
         raise SystemExit("the database was not empty")
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in INSERTS}
-    for trial in trials_of(given.ledger):
+    for trial in trials_of(given.ledger, given.study):
         run, name = f"{trial['number']:032x}", f"trial-{trial['number']}"
         begin, end = (int(trial[at] * 1000) for at in ("started_at", "ended_at"))
         where = f"{given.database.parent}/artifacts/{run}"

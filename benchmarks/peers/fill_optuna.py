@@ -42,7 +42,7 @@ def main() -> None:
     )
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in INSERTS}
     written: dict[str, str] = {}
-    for trial in trials_of(given.ledger):
+    for trial in trials_of(given.ledger, given.study):
         key = trial["number"] + 1
         times = [datetime.fromtimestamp(trial[at], UTC) for at in ("started_at", "ended_at")]
         shown = [f"{moment:%Y-%m-%d %H:%M:%S.%f}" for moment in times]

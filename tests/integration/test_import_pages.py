@@ -70,7 +70,8 @@ print("score=%f" % json.loads(os.environ["AR_PARAMS_JSON"])["x"])
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not AUTORESEARCH.exists(), reason="no .bench/autoresearch-rl: make bench PEERS=1 installs it"
+    not AUTORESEARCH.exists(),
+    reason="no .bench/autoresearch-rl: make bench PARTS=noop installs it",
 )
 def test_a_run_of_autoresearch_rl_itself_is_read(sqlite_ledger: Ledger, tmp_path: Path) -> None:
     place = tmp_path / "run"

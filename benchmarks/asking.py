@@ -1,0 +1,160 @@
+"""Asked and told trials a second: by calls in one process, over HTTP, and by Optuna beside.
+
+    python -m benchmarks.asking --json FILE [--trials 1000] [--without-peers]
+
+Nothing is run: who asks gets a trial's parameters and tells a value at once. `arl worker` proposes
+and records in a process beside, every trial durably. Optuna asks and tells with one client, on
+SQLite, on a private PostgreSQL server and through its gRPC proxy, in the same run.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.noop import ROOT, machine
+from benchmarks.noop_peers import Peer, run_peer
+from benchmarks.service_asking import WARM_UP, ask_and_tell, complete_trials, submit
+from benchmarks.service_server import serving
+from benchmarks.worker_processes import Workers
+from controller.api.models.outside import Told
+from controller.api.outside import Outside
+from controller.api.uploads import Uploads
+from controller.settings import read_settings
+from controller.wiring import Service, build_service
+from ledger import reads
+from tests.postgres_server import find_binaries, private_server
+
+CLIENTS = (1, 8, 32)
+PEER_TRIALS = 200
+PAUSE_S = 0.001
+"""Between two asks when no trial was ready."""
+PATIENCE_S = 120.0
+OPTUNA = "optuna==5.0.0 grpcio protobuf psycopg2-binary"
+
+
+def over_http(work: Path, trials: int) -> list[dict[str, Any]]:
+    home = work / "http"
+    home.mkdir()
+    found = []
+    with serving(home) as server:
+        for clients in CLIENTS:
+            found.append(ask_and_tell(server, clients=clients, trials=trials))
+            print(f"HTTP, {clients} clients: {line(found[-1])}", flush=True)
+    return found
+
+
+def line(found: dict[str, Any]) -> str:
+    return (
+        f"{found['per_s']:.0f}/s, {len(found['errors'])} errors, {found['told']} told, "
+        f"{found['counted_by_the_ledger']} in the ledger"
+    )
+
+
+def in_process(work: Path, trials: int) -> dict[str, Any]:
+    """The same calls that the routes make, one after the other from one thread."""
+    home = work / "in-process"
+    home.mkdir()
+    environment = {"ARL_HOME": str(home)}
+    with serving(home, "--no-worker") as server:
+        study = submit(server.port, trials=trials + WARM_UP, clients=8, name="in-process")
+        service = build_service(read_settings({**os.environ, **environment}), create=False)
+        try:
+            with Workers(1, environment, home):
+                ended = call(service, study, trials + WARM_UP)
+                complete = complete_trials(server.port, study, len(ended))
+        finally:
+            service.close()
+    counted = ended[WARM_UP:]
+    return {
+        "per_s": (len(counted) - 1) / (counted[-1] - counted[0]),
+        "told": len(ended),
+        "counted_by_the_ledger": complete,
+        "errors": {},
+    }
+
+
+def call(service: Service, study_id: str, trials: int) -> list[float]:
+    """Ask and tell so many; when each was told. Raises RuntimeError."""
+    outside = Outside(service)
+    uploads = Uploads(Path(service.settings.home) / "uploads", "caller", service.store)
+    with service.ledger.read() as session:
+        study = reads.get_study(session, study_id)
+    ended: list[float] = []
+    until = time.monotonic() + PATIENCE_S
+    while len(ended) < trials:
+        if time.monotonic() > until:
+            raise RuntimeError(f"{len(ended)} of {trials} trials after {PATIENCE_S:.0f} s")
+        handed = outside.ask(study, "caller")
+        if handed is None:
+            time.sleep(PAUSE_S)
+            continue
+        _, offer, token = handed
+        document = offer["document"]
+        told = Told(outcome="complete", metrics={"score": document["parameters"]["x"]})
+        outside.tell(document["trial"], token, told, uploads)
+        ended.append(time.monotonic())
+    return ended
+
+
+@contextmanager
+def a_database() -> Iterator[dict[str, str]]:
+    """Peers by label, each with where it keeps its trials."""
+    binaries = find_binaries()
+    if binaries is None:
+        yield {"sqlite": "", "grpc": ""}
+        return
+    with private_server(binaries) as server:
+        url = server.new_ledger_url().replace("postgresql:", "postgresql+psycopg2:", 1)
+        yield {"sqlite": "", "grpc": "", "postgres": url}
+
+
+def peers(work: Path) -> dict[str, float]:
+    """Trials a second of each."""
+    found = {}
+    with a_database() as storages:
+        for mode, url in storages.items():
+            os.environ["ASKED_DATABASE"] = url
+            peer = Peer(
+                f"Optuna 5.0.0 {mode}", OPTUNA, "ask_optuna", mode, environment="optuna-asked"
+            )
+            try:
+                times = run_peer(peer, ROOT / ".bench", work / mode, trials=PEER_TRIALS)
+            except RuntimeError as error:
+                print(f"{peer.label}: FAILED: {error}", flush=True)
+                continue
+            found[peer.label] = (len(times) - 1) / (times[-1] - times[0])
+            print(f"{peer.label}: {found[peer.label]:.0f}/s", flush=True)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--without-peers", action="store_true")
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    given = parser.parse_args()
+    work = ROOT / ".bench" / "work" / f"asking-{os.getpid()}"
+    work.mkdir(parents=True)
+    report: dict[str, Any] = {"machine": machine()}
+    try:
+        report["in_process"] = in_process(work, given.trials)
+        print(f"in process: {line(report['in_process'])}", flush=True)
+        report["http"] = over_http(work, given.trials)
+        report["peers"] = {} if given.without_peers else peers(work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(report, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
