@@ -5,6 +5,7 @@ from typing import Final
 
 from controller.decisions.retries import decide_retry
 from controller.steps.context import StepContext
+from controller.steps.prune import find_stop
 from controller.steps.view import LiveAttempt, LiveTrial
 from evaluator.collector import (
     ROLE_DIRS,
@@ -14,7 +15,6 @@ from evaluator.collector import (
     Refused,
     collect,
 )
-from evaluator.pruning import REASONS
 from inner_trials import contract
 from ledger import entries as e
 from ledger.errors import Conflict, NotFound
@@ -33,6 +33,7 @@ CAUSES: Final = {
     ExitCause.LOST: Reason.ATTEMPT_LOST,
     # We end attempts for a reason we know; one that nobody here asked for was lost.
     ExitCause.KILLED: Reason.ATTEMPT_LOST,
+    ExitCause.STOPPED: Reason.ATTEMPT_LOST,
 }
 SAID: Final = {
     contract.EXIT_OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
@@ -74,30 +75,16 @@ def _settle(ctx: StepContext, trial: LiveTrial, attempt: LiveAttempt) -> None:
     exited = attempt.exited
     if exited is None:
         raise ValueError(f"{attempt.id} is exited without an exit")
-    if _was_stopped(ctx, attempt, exited):
-        reason = attempt.stop_asked or REASONS.get(
-            ctx.view.spec.pruning.name, Reason.PRUNED_MEDIAN
-        )
-        ctx.end_attempt(attempt, AttemptState.CANCELLED, reason, "stopped as asked")
-        ctx.end_trial(trial, TrialState.PRUNED, reason, _pruned_at(trial))
+    pruned = find_stop(ctx, trial, attempt, exited)
+    if pruned is not None:
+        ctx.end_attempt(attempt, AttemptState.CANCELLED, pruned, "stopped as asked")
+        ctx.end_trial(trial, TrialState.PRUNED, pruned, _pruned_at(trial))
         return
     failure = training_reason(exited)
     if failure is None:
         _collect(ctx, trial, attempt)
     elif _keep_resume(ctx, trial, attempt):
         fail_attempt(ctx, trial, attempt, failure, describe(ctx, attempt, exited))
-
-
-def _was_stopped(ctx: StepContext, attempt: LiveAttempt, exited: e.AttemptExited) -> bool:
-    """Whether the attempt ended because pruning asked it to, in time or by force; what a worker
-    that died in between had asked for shows in how the attempt ended."""
-    if attempt.kind is AttemptKind.CONVERT:
-        return False
-    if exited.cause == ExitCause.STOPPED:
-        return True
-    if attempt.stop_asked is not None:
-        return exited.exit_code != 0
-    return exited.cause == ExitCause.KILLED and ctx.view.spec.pruning.name != "none"
 
 
 def _pruned_at(trial: LiveTrial) -> str:

@@ -3,12 +3,13 @@
 from typing import Final
 
 from controller.steps.context import StepContext
+from controller.steps.prune import ask_to_stop
 from controller.steps.requests import record_requests
 from controller.steps.view import LiveAttempt, LiveTrial
-from evaluator.pruning import OtherCurve, bounded_curve, decide_pruning, pack_curve
+from evaluator.pruning import bounded_curve
 from ledger import entries as e
 from ledger.digests import sha256_hex, values_json
-from ledger.records import AttemptKind, IntermediateValue, TrialKind
+from ledger.records import AttemptKind, IntermediateValue
 from ledger.states import AttemptState
 from targets.protocol import Exit, NetworkRequest
 
@@ -46,7 +47,7 @@ def _observe(ctx: StepContext, attempt: LiveAttempt, handle: str) -> None:
     if trial is not None and attempt.kind is AttemptKind.TRAIN:
         _record_values(ctx, attempt, trial, values)
         if ended is None:
-            _prune(ctx, attempt, trial, handle)
+            ask_to_stop(ctx, attempt, trial, handle)
     if ended is not None:
         ctx.add(
             e.AttemptExited(
@@ -96,31 +97,3 @@ def _follow(ctx: StepContext, trial: LiveTrial, values: list[IntermediateValue])
             trial.last_reported = value.value
         if value.metric == pruned_by:
             trial.curve = bounded_curve([*trial.curve, (value.step, value.value)])
-
-
-def _prune(ctx: StepContext, attempt: LiveAttempt, trial: LiveTrial, handle: str) -> None:
-    spec = ctx.view.spec
-    if attempt.stop_asked is not None or trial.kind is not TrialKind.SEARCH or not trial.curve:
-        return
-    settings = spec.pruning.settings()
-    reason = decide_pruning(
-        settings,
-        curve=trial.curve,
-        finished=ctx.view.curves,
-        direction=spec.pruning.direction or spec.objective.direction,
-        others=_others(ctx, trial) if settings.compares_all else (),
-        number=trial.number,
-    )
-    if reason is not None:
-        attempt.stop_asked = reason
-        ctx.target_of(attempt).request_stop(handle)
-
-
-def _others(ctx: StepContext, trial: LiveTrial) -> list[OtherCurve]:
-    """What every other search trial has come to by now."""
-    running = (
-        OtherCurve(other.number, pack_curve(other.curve), is_complete=False)
-        for other in ctx.view.live.values()
-        if other is not trial and other.kind is TrialKind.SEARCH and other.curve
-    )
-    return [*ctx.view.other_curves, *running]

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from controller.decisions import retries
 from controller.steps.loading import load_view
 from controller.steps.view import StudyView
 from controller.worker.driver import StudyDriver
 from controller.worker.loop import Callbacks
 from ledger import reads
+from ledger.records import AttemptKind, TrialKind
 from ledger.states import AttemptState, Reason, StudyState, TrialState
-from tests.acceptance.shell_study import drive, open_service, submit
+from tests.acceptance.shell_study import drive, open_service, submit, target_named
 
 LEARNS = """
 x=$(sed -n 's/.*"x": *\\([0-9.]*\\).*/\\1/p' "$ARL_PARAMS")
@@ -98,3 +100,59 @@ def test_a_study_that_is_read_again_knows_what_its_running_trials_showed_and_too
 
 def known(view: StudyView) -> dict[str, tuple[list[tuple[int, float]], float]]:
     return {trial.id: (trial.curve, round(trial.wall_s, 6)) for trial in view.live.values()}
+
+
+STARTS_OVER = """
+x=$(sed -n 's/.*"x": *\\([0-9.]*\\).*/\\1/p' "$ARL_PARAMS")
+if [ -e "$ARL_INPUTS/resume/seen" ]; then
+  mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"
+  exit 0
+fi
+mkdir -p "$ARL_OUTPUT/resume" && touch "$ARL_OUTPUT/resume/seen"
+for step in 1 2 3 4; do
+  echo "{\\"step\\": $step, \\"metric\\": \\"score\\", \\"value\\": $x}" >> "$ARL_REPORTS"
+done
+sleep 600
+"""
+
+
+def test_only_what_the_pruner_speaks_against_is_pruned_when_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_DELAY_S", 0.0)
+    service = open_service(tmp_path)
+    study_id = submit(
+        service,
+        tmp_path,
+        program={"kind": "command", "argv": ["/bin/sh", "-c", STARTS_OVER]},
+        proposer={"name": "grid"},
+        space={"x": {"type": "float", "low": 0.1, "high": 0.9, "step": 0.8, "default": 0.9}},
+        pruning={"name": "median", "startup_trials": 2, "margin": "none"},
+        duplicates="replicate",
+        budget={"trials": 2},
+    )
+
+    def kill_first_attempts(driver: StudyDriver) -> None:
+        """And forget what they were asked, as where the worker that asked has died."""
+        for attempt in driver.view.attempts():
+            is_first = attempt.kind is AttemptKind.TRAIN and attempt.index == 0
+            if is_first and attempt.value_batches and attempt.exited is None:
+                attempt.stop_asked = None
+                target_named(service, "local").kill(attempt.name)
+
+    study = drive(service, study_id, Callbacks(on_tick=kill_first_attempts))
+    assert study.state is StudyState.COMPLETED
+    with service.ledger.read() as session:
+        trials = [reads.get_trial(session, f"{study_id}-{number}") for number in range(4)]
+    ends = [(t.trial.kind, t.candidate.params["x"], t.trial.state) for t in trials]
+    assert sorted(ends) == [
+        (TrialKind.BASELINE, 0.9, TrialState.COMPLETE),
+        (TrialKind.BASELINE, 0.9, TrialState.COMPLETE),
+        (TrialKind.SEARCH, 0.1, TrialState.PRUNED),
+        (TrialKind.SEARCH, 0.9, TrialState.COMPLETE),
+    ]
+    pruned = next(t.trial for t in trials if t.trial.state is TrialState.PRUNED)
+    assert pruned.reason is Reason.PRUNED_MEDIAN
+    reasons = [a.reason for t in trials for a in t.attempts]
+    assert reasons.count(Reason.ATTEMPT_LOST) == 3
+    service.close()
