@@ -29,15 +29,14 @@ def settle_passed(
 ) -> str:
     """Promote the winner of a passed family or ask for approval; why it may not be promoted, else
     empty."""
-    artifact = _winner_artifact(ctx, family)
-    links = lineage.collect_links(ctx, family, winner_of(family), artifact)
+    won = _winner(ctx, family)
     facts = replace(
-        _facts(ctx, family, artifact, approved=approved),
-        missing_links=missing_links(lineage.needs_of(ctx), links),
+        _facts(ctx, family, won.artifact, approved=approved),
+        missing_links=missing_links(lineage.needs_of(ctx), won.links),
     )
     decision = decide_promotion(facts)
     if decision.allowed:
-        _promote(ctx, family, Winner(artifact, links), approver, note)
+        _promote(ctx, family, won, approver, note)
         if ctx.view.spec.convert:
             _convert(ctx, family, approver)
             return ""
@@ -51,9 +50,15 @@ def settle_passed(
     return ""
 
 
-def _winner_artifact(ctx: StepContext, family: Family) -> str:
-    """The artifact to promote: of the winner's first confirmation run, trained from clean."""
-    return evidence.confirmed_artifact(ctx, family.id, winner_of(family))
+def find_missing_links(ctx: StepContext, family: Family) -> tuple[str, ...]:
+    """What the lineage of a passed family's winner lacks now, in words."""
+    return missing_links(lineage.needs_of(ctx), _winner(ctx, family).links)
+
+
+def _winner(ctx: StepContext, family: Family) -> Winner:
+    """What is to be promoted: of the winner's first confirmation run, trained from clean."""
+    artifact = evidence.confirmed_artifact(ctx, family.id, winner_of(family))
+    return Winner(artifact, lineage.collect_links(ctx, family, winner_of(family), artifact))
 
 
 def _facts(ctx: StepContext, family: Family, artifact: str, *, approved: bool) -> PromotionFacts:

@@ -21,7 +21,7 @@ from controller.steps.context import StepContext
 from controller.steps.ending import fail_study
 from controller.steps.gate_input import finished_runs, gate_of, pool_of, winner_of
 from controller.steps.prepare import is_bundle_intact
-from controller.steps.promote import refuse, settle_passed
+from controller.steps.promote import find_missing_links, refuse, settle_passed
 from controller.steps.propose import NewTrial, add_trial
 from controller.steps.view import StudyView
 from ledger import entries as e
@@ -238,9 +238,25 @@ def approve(ctx: StepContext, candidate_id: str, actor: str, note: str = "") -> 
     Why it was not promoted although the gate passed; else empty."""
     family = _awaiting(ctx, candidate_id)
     if family is None:
+        _refuse_again(ctx, candidate_id)
         open_for(ctx, candidate_id, actor)
         return ""
     return settle_passed(ctx, family, approver=actor, approved=True, note=note)
+
+
+def _refuse_again(ctx: StepContext, candidate_id: str) -> None:
+    """Raise Conflict if the candidate passed the gate and was declined for links that are missing
+    still: the replays of another family would cost the same and end there, too."""
+    passed = [f for f in ctx.view.families.values() if winner_of(f) == candidate_id]
+    if not passed or passed[-1].reason is not Reason.LINEAGE_INCOMPLETE:
+        return
+    missing = find_missing_links(ctx, passed[-1])
+    if missing:
+        raise Conflict(
+            f"candidate {candidate_id} passed the gate in family {passed[-1].number}, but its"
+            f" lineage lacks {', '.join(missing)}; run the study again with the programs of this"
+            " version, which record it (`arl replay` puts it before the gate all the same)"
+        )
 
 
 def approve_awaiting(ctx: StepContext, candidate_id: str, actor: str, note: str = "") -> str:

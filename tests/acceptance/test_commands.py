@@ -2,11 +2,12 @@
 
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controller.steps import commands
+from controller.steps import commands, lineage
 from controller.steps.context import StepContext
 from controller.worker import driver
 from ledger import reads
@@ -282,6 +283,30 @@ def test_who_approves_a_model_that_changed_at_rest_is_told_why_it_is_not_promote
     assert incumbents(lab) == []
     answer = lab.entries(study_id, "command_applied")[-1].payload
     assert (answer["refused"], answer["detail"]) == (True, said)
+
+
+def test_who_asks_again_for_a_model_whose_lineage_still_lacks_a_link_is_told_so_at_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study_id = lab.submit(**PROMOTING)
+    lab.drive(study_id)
+    best = winner(lab, study_id)
+    with monkeypatch.context() as patched:
+        needs = lineage.needs_of
+        patched.setattr(lineage, "needs_of", lambda ctx: replace(needs(ctx), has_image=True))
+        for _ in range(2):
+            lab.ask(study_id, CommandVerb.PROMOTE, candidate_id=best)
+            lab.drive(study_id)
+        assert families(lab, study_id) == [FamilyState.DECLINED]
+    first, second = [entry.payload for entry in lab.entries(study_id, "command_applied")]
+    assert [first["refused"], second["refused"]] == [True, True]
+    assert "its lineage lacks the image digest; run the study again" in str(first["detail"])
+    assert f"candidate {best} passed the gate in family 1, but its lineage lacks the image" in str(
+        second["detail"]
+    )
+    lab.ask(study_id, CommandVerb.PROMOTE, candidate_id=best)
+    lab.drive(study_id)
+    assert families(lab, study_id) == [FamilyState.DECLINED, FamilyState.AWAITING_APPROVAL]
 
 
 def test_a_replay_asked_for_goes_through_the_same_gate(lab: Lab) -> None:
