@@ -6,7 +6,7 @@ import type { Palette } from "./palette";
 
 export type ChartOption = EChartsCoreOption;
 
-export const FONT = '"Inter Variable", system-ui, sans-serif';
+const FONT = '"Inter Variable", system-ui, sans-serif';
 
 export const axisNumber = (value: number): string => formatNumber(value, 3);
 

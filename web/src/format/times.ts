@@ -18,7 +18,7 @@ function zoneOf(at: Date): string {
   return ZONE.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? "";
 }
 
-export function formatClock(at: Date): string {
+function formatClock(at: Date): string {
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 

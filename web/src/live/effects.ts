@@ -52,7 +52,7 @@ const OUTCOMES: Readonly<Record<string, TrialListed["outcome"]>> = {
 };
 
 /** A trial as its row is before anything of it ran: the entry has all of it. */
-export function proposedTrial(study: string, entry: Entry): TrialListed {
+function proposedTrial(study: string, entry: Entry): TrialListed {
   const p = entry.payload;
   return {
     id: text(p.trial_id),

@@ -40,7 +40,7 @@ function Figures({ title, children }: { readonly title: string; readonly childre
 }
 
 /** Not a number, or one without end: said, never hidden. */
-export function NonFinite({ value }: { readonly value: number }) {
+function NonFinite({ value }: { readonly value: number }) {
   return (
     <span
       data-non-finite

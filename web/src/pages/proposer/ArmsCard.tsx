@@ -89,7 +89,7 @@ function Share({ share }: { readonly share: number | null }) {
 }
 
 /** "3 kept, 15 discarded", the most frequent first. */
-export function outcomesText(arm: Arm): string {
+function outcomesText(arm: Arm): string {
   return Object.entries(arm.outcomes)
     .filter(([, count]) => count > 0)
     .sort(([, a], [, b]) => b - a)

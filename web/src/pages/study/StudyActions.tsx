@@ -51,7 +51,7 @@ const ACTIONS: Readonly<Record<StudyVerb, Action>> = {
 };
 
 /** Which verbs the state allows. */
-export function verbsOf(state: string): readonly StudyVerb[] {
+function verbsOf(state: string): readonly StudyVerb[] {
   if (isStudyOver(state)) return [];
   if (state === "paused") return ["resume", "cancel"];
   if (state === "running") return ["pause", "stop", "cancel"];
