@@ -20,6 +20,7 @@ from ledger.conversion_tables import ConversionRow, MeasurementRow
 from ledger.notification_tables import CursorRow, NotificationRow
 from ledger.partial_indexes import known_index
 from ledger.registry_tables import AliasRow, IncumbentRow, SignatureRow, SigningKeyRow
+from ledger.service_tables import IdempotencyRow, LedgerRow, ServiceHeadRow, TokenRow
 from ledger.table_base import DIGEST, ID, NAME, NAMING, SEQUENCE, Base
 
 __all__ = [
@@ -29,20 +30,16 @@ __all__ = [
     "Base",
     "ConversionRow",
     "CursorRow",
+    "IdempotencyRow",
     "IncumbentRow",
+    "LedgerRow",
     "MeasurementRow",
     "NotificationRow",
+    "ServiceHeadRow",
     "SignatureRow",
     "SigningKeyRow",
+    "TokenRow",
 ]
-
-
-class LedgerRow(Base):
-    """One row: which ledger this is."""
-
-    __tablename__ = "ledger"
-    id: Mapped[str] = mapped_column(ID, primary_key=True)
-    created_at: Mapped[float] = mapped_column(Double)
 
 
 class StudyRow(Base):
@@ -297,34 +294,3 @@ class EntryRow(Base):
     """Canonical JSON of {"at", "kind", "payload", "seq"}: exactly what was hashed."""
     digest: Mapped[str] = mapped_column(DIGEST)
     __table_args__ = (Index("ix_entries_chain_kind_seq", "chain", "kind", "seq"),)
-
-
-class ServiceHeadRow(Base):
-    """Head of the service chain; locked by whoever appends to it."""
-
-    __tablename__ = "service_head"
-    id: Mapped[int] = mapped_column(Integer, primary_key=True)
-    seq: Mapped[int] = mapped_column(BigInteger)
-    digest: Mapped[str] = mapped_column(DIGEST)
-
-
-class IdempotencyRow(Base):
-    __tablename__ = "idempotency_keys"
-    key: Mapped[str] = mapped_column(String(200), primary_key=True)
-    request_digest: Mapped[str] = mapped_column(DIGEST)
-    status: Mapped[int | None] = mapped_column(Integer)
-    response: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[float] = mapped_column(Double)
-
-
-class TokenRow(Base):
-    """Access tokens, as SHA-256 only."""
-
-    __tablename__ = "tokens"
-    id: Mapped[str] = mapped_column(ID, primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
-    digest: Mapped[str] = mapped_column(DIGEST, unique=True)
-    scopes: Mapped[str] = mapped_column(String(200))
-    created_at: Mapped[float] = mapped_column(Double)
-    expires_at: Mapped[float | None] = mapped_column(Double)
-    revoked_at: Mapped[float | None] = mapped_column(Double)
