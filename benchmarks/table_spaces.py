@@ -55,16 +55,6 @@ def from_cube(space: SearchSpace, shares: Sequence[float]) -> Params:
     return params
 
 
-def to_cube(space: SearchSpace, params: Params) -> dict[str, float]:
-    """Where each number of a point lies in its range, in [0, 1]; choices are left out."""
-    return {
-        name: share_of(distribution, value)
-        for name, value in params.items()
-        if not isinstance(distribution := space[name], Categorical)
-        and isinstance(value, int | float)
-    }
-
-
 def value_at(distribution: Distribution, share: float) -> ParamValue:
     """The value below which `share` of the distribution lies."""
     if isinstance(distribution, Categorical):

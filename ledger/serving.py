@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from sqlalchemy import select
 
@@ -17,22 +16,12 @@ from ledger.service_entries import ServingFailed, ServingJudged, ServingSet
 from ledger.study_heads import lock_service
 from ledger.writes import append_service
 
-MAX_LISTED: Final = 500
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """Who has a name now."""
 
     entry: ServingSet
-    at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    number: int
-    """Of the entry in the service chain."""
-    entry: ServingJudged
     at: float
 
 
@@ -47,25 +36,6 @@ def find_served(session: ReadSession, name: str) -> Served | None:
 def list_sets(session: ReadSession, name: str) -> list[ServingSet]:
     """Everything that ever had a name, the newest first."""
     return [served.entry for served in _pointers(session) if served.entry.name == name]
-
-
-def list_served(session: ReadSession) -> list[Served]:
-    """What each name serves now, by name."""
-    latest: dict[str, Served] = {}
-    for served in _pointers(session):
-        latest.setdefault(served.entry.name, served)
-    return [latest[name] for name in sorted(latest)]
-
-
-def list_judged(session: ReadSession, name: str, *, limit: int = 50) -> list[Judged]:
-    """The gates of a name, the newest first."""
-    found: list[Judged] = []
-    for number, at, entry in _entries(session, ServingJudged.kind):
-        if isinstance(entry, ServingJudged) and entry.name == name:
-            found.append(Judged(number=number, entry=entry, at=at))
-            if len(found) >= min(limit, MAX_LISTED):
-                break
-    return found
 
 
 def evaluations_of(
@@ -119,15 +89,10 @@ def check_served(entries: Sequence[ServingSet]) -> None:
 
 
 def _pointers(session: ReadSession) -> Iterator[Served]:
-    for _, at, entry in _entries(session, ServingSet.kind):
-        if isinstance(entry, ServingSet):
-            yield Served(entry=entry, at=at)
-
-
-def _entries(session: ReadSession, kind: str) -> Iterator[tuple[int, float, object]]:
-    """Entries of a kind with their number and time, the newest first."""
+    """Whatever had a name, the newest first."""
+    kind = ServingSet.kind
     query = (
-        select(ENTRIES.c.seq, ENTRIES.c.body)
+        select(ENTRIES.c.body)
         .where(ENTRIES.c.chain == SERVICE_CHAIN, ENTRIES.c.kind == kind)
         .order_by(ENTRIES.c.seq.desc())
     )
@@ -135,6 +100,8 @@ def _entries(session: ReadSession, kind: str) -> Iterator[tuple[int, float, obje
     try:
         for row in rows:
             body = json.loads(row.body)
-            yield row.seq, body["at"], parse_entry(kind, body["payload"])
+            entry = parse_entry(kind, body["payload"])
+            if isinstance(entry, ServingSet):
+                yield Served(entry=entry, at=body["at"])
     finally:
         rows.close()  # who found what it looked for reads no further

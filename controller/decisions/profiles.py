@@ -63,8 +63,6 @@ class ErrorRates:
     """Share of studies that promote a really better candidate, under normal noise."""
     power_2_sd: float
     power_3_sd: float
-    gate_runs_without_effect: float
-    """Runs of a family on average when no candidate is better, confirmations included."""
 
 
 ERROR_RATES: Final[Mapping[str, ErrorRates]] = {
@@ -74,7 +72,6 @@ ERROR_RATES: Final[Mapping[str, ErrorRates]] = {
         power_1_sd=0.09,
         power_2_sd=0.68,
         power_3_sd=0.97,
-        gate_runs_without_effect=4.5,
     ),
     "thorough": ErrorRates(
         false_promotion=0.021,
@@ -82,7 +79,6 @@ ERROR_RATES: Final[Mapping[str, ErrorRates]] = {
         power_1_sd=0.22,
         power_2_sd=0.90,
         power_3_sd=1.00,
-        gate_runs_without_effect=10.5,
     ),
 }
 

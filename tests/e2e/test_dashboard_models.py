@@ -21,7 +21,6 @@ from tests.serve_runs import Served, served
 
 pytestmark = pytest.mark.browser
 PAGE = f"/models/{MODEL}"
-CARDS = "Aliases", "Incumbents"
 PATIENCE_MS = 60_000
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from ledger import serving, writes
+from ledger import reads, serving, writes
+from ledger.chain import SERVICE_CHAIN
 from ledger.database import Ledger
 from ledger.errors import Conflict
+from ledger.hydration import parse_entry
 from ledger.records import Split
 from ledger.service_entries import ServingFailed, ServingJudged, ServingSet
 from ledger.verify import verify_ledger
@@ -65,8 +67,7 @@ def test_the_latest_of_each_name_is_what_it_serves(ledger: Ledger) -> None:
     second = replace(ENTRY, seq=2, served_as="m@bbbbbbbbbbbb")
     append(ledger, second)
     assert served(ledger) == second
-    with ledger.read() as session:
-        assert [s.entry.name for s in serving.list_served(session)] == ["m", "n"]
+    assert served(ledger, "n") == replace(ENTRY, name="n")
     assert list(verify_ledger(ledger, None)) == []
 
 
@@ -113,10 +114,13 @@ def test_gates_are_read_back_as_they_were_written(ledger: Ledger) -> None:
         again = serving.append_judged(session, replace(JUDGED, value=0.75))
         serving.append_judged(session, replace(JUDGED, name="n"))
     with ledger.read() as session:
-        found = serving.list_judged(session, "m")
-        assert [(j.number, j.entry.value) for j in found] == [(again, 0.75), (number, 0.5)]
-        assert found[1].entry == JUDGED
-        assert len(serving.list_judged(session, "m", limit=1)) == 1
+        entries = reads.list_entries(session, SERVICE_CHAIN)
+    found = [
+        (entry.seq, parse_entry(entry.kind, entry.payload))
+        for entry in entries
+        if entry.kind == ServingJudged.kind
+    ]
+    assert found[:2] == [(number, JUDGED), (again, replace(JUDGED, value=0.75))]
     assert list(verify_ledger(ledger, None)) == []
 
 

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ledger import reads
+from ledger.chain import SERVICE_CHAIN
 from ledger.database import open_ledger
-from ledger.serving import list_served
+from ledger.service_entries import ServingSet
 from tests.cli_runs import PATIENCE_S, Arl, Done, interrupt
 from tests.served_models import Here, write_interpreter
 
@@ -233,7 +235,8 @@ def recorded(arl: Arl) -> list[str]:
     ledger = open_ledger(arl.home / "ledger.db", create=False)
     try:
         with ledger.read() as session:
-            return [served.entry.name for served in list_served(session)]
+            entries = reads.list_entries(session, SERVICE_CHAIN)
+            return sorted({str(e.payload["name"]) for e in entries if e.kind == ServingSet.kind})
     finally:
         ledger.close()
 

@@ -21,7 +21,7 @@ from benchmarks.proposers_figures import (
 from benchmarks.proposers_peers import LEARNED, MOST_CELLS, levels, only_active
 from benchmarks.proposers_report import report
 from benchmarks.proposers_runs import Method, Told, search
-from benchmarks.table_spaces import SPACES, from_cube, to_cube
+from benchmarks.table_spaces import SPACES, from_cube
 from proposers.host import number_rng
 from proposers.search_space import Categorical, Float, cardinality, faults, sample
 
@@ -148,9 +148,6 @@ def test_a_point_of_the_cube_is_a_point_of_the_space(name: str) -> None:
         shares = [rng.random() for _ in SPACES[name]]
         params = from_cube(SPACES[name], shares)
         assert list(faults(SPACES[name], params)) == []
-        assert all(
-            -1e-9 <= share <= 1.0 + 1e-9 for share in to_cube(SPACES[name], params).values()
-        )
 
 
 @pytest.mark.parametrize("path", sorted(TABLES.glob("*.json")), ids=lambda path: path.stem)
