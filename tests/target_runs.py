@@ -80,6 +80,35 @@ def run(target: Target, program: Program | str, **more: Any) -> Ended:
     return finish(target, target.launch(attempt(program, **more)))
 
 
+EVALUATOR = """
+import os
+ask = os.fdopen(int(os.environ["ARL_ASK_FD"]), "w", buffering=1)
+answers = os.fdopen(int(os.environ["ARL_ANSWER_FD"]))
+total = 0
+for number in range(5):
+    ask.write(f"{number}\\n")
+    answer = answers.readline()
+    total += answer == f"{number * number}\\n"
+os.write(int(os.environ["ARL_SCORE_FD"]), b'{"right": %d}' % total)
+"""
+"""Asks five numbers' squares, and says how many it was told right."""
+
+ANSWERER = """
+import sys
+print("loading", file=sys.stderr)
+for line in sys.stdin:
+    print(int(line) ** 2, flush=True)
+"""
+
+
+def evaluate(
+    target: Target, answerer: Program, evaluator: str = EVALUATOR, **more: object
+) -> Ended:
+    """Run an evaluation whose candidate answers what the evaluator asks."""
+    spec = attempt(python(evaluator), kind=AttemptKind.EVALUATE, answerer=answerer, **more)
+    return finish(target, target.launch(spec))
+
+
 def log_of(target: Target, handle: str) -> str:
     data, offset = b"", 0
     while True:

@@ -9,12 +9,15 @@ from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
 from controller.steps.submit import submit_study
 from controller.wiring import Service, build_service
+from controller.worker.driver import StudyDriver
 from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.records import Study
+from ledger.states import FamilyState, Reason, StudyState
 from ledger.verify import verify_ledger
 from targets.protocol import Target
 from tests.acceptance.witness import Witness
+from tests.target_runs import wait_until
 
 SECRET = "5e" * 32
 TRAIN = 'mkdir "$ARL_OUTPUT/model" && cp "$ARL_PARAMS" "$ARL_OUTPUT/model/params.json"'
@@ -96,6 +99,41 @@ def drive(service: Service, study_id: str, callbacks: Callbacks | None = None) -
     Worker(service, callbacks).run(only=[study_id])
     with service.ledger.read() as session:
         return reads.get_study(session, study_id)
+
+
+def drive_until_held(service: Service, study_id: str) -> Study:
+    """The same until a condition holds the study."""
+
+    def stop_when_held(driver: StudyDriver) -> None:
+        if driver.condition is not None:
+            worker.stop()
+
+    worker = Worker(service, Callbacks(on_tick=stop_when_held))
+    worker.run(only=[study_id])
+    with service.ledger.read() as session:
+        return reads.get_study(session, study_id)
+
+
+def check_promoted_on(name: str, service: Service, base: Path) -> None:
+    """A study runs on the target from submitted to promoted, and leaves nothing there."""
+    study_id = submit(
+        service,
+        base,
+        parallel=2,
+        target={"name": name},
+        promotion={"model": "toy", "profile": "quick"},
+        noise={},
+    )
+    study = drive(service, study_id)
+    assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.BUDGET_TRIALS)
+    with service.ledger.read() as session:
+        families = reads.list_families(session, study_id)
+        live = reads.load_live(session, study_id)
+        trial = reads.get_trial(session, live.baselines[0].id)
+    assert [family.state for family in families] == [FamilyState.PROMOTED]
+    assert {attempt.target for attempt in trial.attempts} == {name}
+    target = target_named(service, name)
+    wait_until(lambda: not target.list_owned(service.ledger.id), "the last attempt is released")
 
 
 def facts(service: Service, study_id: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -10,16 +10,22 @@ import pytest
 from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.errors import InvalidInput
-from ledger.states import FamilyState, Reason, StudyState
+from ledger.states import Reason, StudyState
 from targets.bubblewrap import BubblewrapTarget
 from targets.protocol import Program
-from tests.acceptance.shell_study import drive, open_service, submit, target_named
-from tests.target_runs import attempt, end_supervisor, require_bubblewrap, wait_until
+from tests.acceptance.shell_study import (
+    check_promoted_on,
+    drive,
+    drive_until_held,
+    open_service,
+    submit,
+    target_named,
+)
+from tests.target_runs import attempt, end_supervisor, require_bubblewrap
 
 pytestmark = pytest.mark.bubblewrap
 
 SANDBOXED = {"target": {"name": "bubblewrap"}}
-PROMOTION = {"promotion": {"model": "toy", "profile": "quick"}, "noise": {}}
 
 
 @pytest.fixture(autouse=True)
@@ -34,18 +40,7 @@ def end_supervisors(base: Path) -> None:
 
 def test_a_sandboxed_study_runs_from_submitted_to_promoted(tmp_path: Path) -> None:
     service = open_service(tmp_path)
-    study_id = submit(service, tmp_path, parallel=2, **SANDBOXED, **PROMOTION)
-    study = drive(service, study_id)
-    assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.BUDGET_TRIALS)
-    with service.ledger.read() as session:
-        families = reads.list_families(session, study_id)
-        live = reads.load_live(session, study_id)
-        trial = reads.get_trial(session, live.baselines[0].id) if live.baselines else None
-    assert [family.state for family in families] == [FamilyState.PROMOTED]
-    assert trial is not None
-    assert {attempt.target for attempt in trial.attempts} == {"bubblewrap"}
-    target = target_named(service, "bubblewrap")
-    wait_until(lambda: not target.list_owned(service.ledger.id), "the last attempt is released")
+    check_promoted_on("bubblewrap", service, tmp_path)
     service.close()
     end_supervisors(tmp_path)
 
@@ -84,15 +79,7 @@ def test_without_a_sandbox_the_study_waits_and_says_what_to_do(
     service = open_service(tmp_path)
     study_id = submit(service, tmp_path, **SANDBOXED)
     monkeypatch.setenv("PATH", str(tmp_path))
-
-    def stop_when_paused(driver: object) -> None:
-        if worker.drivers[study_id].condition is not None:
-            worker.stop()
-
-    worker = Worker(service, Callbacks(on_tick=stop_when_paused))
-    worker.run(only=[study_id])
-    with service.ledger.read() as session:
-        study = reads.get_study(session, study_id)
+    study = drive_until_held(service, study_id)
     assert (study.state, study.reason) == (StudyState.PAUSED, Reason.TARGET_UNAVAILABLE)
     assert "install the package bubblewrap" in (study.detail or "")
     assert "target.name: local" in (study.detail or "")

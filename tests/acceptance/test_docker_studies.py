@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.errors import InvalidInput
-from ledger.states import FamilyState, Reason, StudyState
-from tests.acceptance.shell_study import drive, open_service, submit, target_named
+from ledger.states import Reason, StudyState
+from tests.acceptance.shell_study import (
+    check_promoted_on,
+    drive,
+    drive_until_held,
+    open_service,
+    submit,
+)
 from tests.docker_runs import names_of
 from tests.private_engine import Engine
 from tests.target_runs import end_supervisor, wait_until
@@ -18,7 +23,6 @@ from tests.target_runs import end_supervisor, wait_until
 pytestmark = pytest.mark.docker
 
 CONTAINED = {"target": {"name": "docker"}}
-PROMOTION = {"promotion": {"model": "toy", "profile": "quick"}, "noise": {}}
 
 
 @pytest.fixture(autouse=True)
@@ -32,18 +36,7 @@ def test_a_contained_study_runs_from_submitted_to_promoted_and_leaves_no_contain
     tmp_path: Path, docker_engine: Engine
 ) -> None:
     service = open_service(tmp_path, DOCKER_HOST=docker_engine.host)
-    study_id = submit(service, tmp_path, parallel=2, **CONTAINED, **PROMOTION)
-    study = drive(service, study_id)
-    assert (study.state, study.reason) == (StudyState.COMPLETED, Reason.BUDGET_TRIALS)
-    with service.ledger.read() as session:
-        families = reads.list_families(session, study_id)
-        live = reads.load_live(session, study_id)
-        trial = reads.get_trial(session, live.baselines[0].id) if live.baselines else None
-    assert [family.state for family in families] == [FamilyState.PROMOTED]
-    assert trial is not None
-    assert {attempt.target for attempt in trial.attempts} == {"docker"}
-    target = target_named(service, "docker")
-    wait_until(lambda: not target.list_owned(service.ledger.id), "the last attempt is released")
+    check_promoted_on("docker", service, tmp_path)
     wait_until(lambda: names_of(docker_engine) == [], "every container is removed", 60.0)
     service.close()
 
@@ -87,15 +80,7 @@ def test_a_missing_engine_pauses_the_study_which_goes_on_once_there_is_one(
     service = open_service(tmp_path, DOCKER_HOST=own_engine.host)
     study_id = submit(service, tmp_path, budget={"trials": 1}, **CONTAINED)
     own_engine.kill()
-
-    def stop_when_paused(driver: object) -> None:
-        if worker.drivers[study_id].condition is not None:
-            worker.stop()
-
-    worker = Worker(service, Callbacks(on_tick=stop_when_paused))
-    worker.run(only=[study_id])
-    with service.ledger.read() as session:
-        study = reads.get_study(session, study_id)
+    study = drive_until_held(service, study_id)
     assert (study.state, study.reason) == (StudyState.PAUSED, Reason.TARGET_UNAVAILABLE)
     assert own_engine.host in (study.detail or "")
     own_engine.start()

@@ -10,12 +10,18 @@ import pytest
 
 from controller.decisions import retries
 from controller.wiring import Service
-from controller.worker.loop import Callbacks, Worker
 from ledger import reads
 from ledger.errors import InvalidInput
 from ledger.states import FamilyState, Reason, StudyState, TrialState
 from tests.acceptance.lab import READ_X, SAVE, SCORE, Lab, evaluate
-from tests.acceptance.shell_study import TRAIN, drive, open_service, submit, target_named
+from tests.acceptance.shell_study import (
+    TRAIN,
+    drive,
+    drive_until_held,
+    open_service,
+    submit,
+    target_named,
+)
 from tests.ray_cluster import RayCluster
 from tests.ray_runs import stored, wait_clean
 from tests.target_runs import require_bubblewrap
@@ -157,15 +163,7 @@ def test_a_study_waits_with_the_reason_while_no_node_can_hold_a_trial(
 ) -> None:
     target = on_ray(ray_nodes, tmp_path, resources={"late": 1})
     study_id = submit(service, tmp_path, target=target, budget={"trials": 1})
-
-    def stop_when_paused(driver: object) -> None:
-        if worker.drivers[study_id].condition is not None:
-            worker.stop()
-
-    worker = Worker(service, Callbacks(on_tick=stop_when_paused))
-    worker.run(only=[study_id])
-    with service.ledger.read() as session:
-        study = reads.get_study(session, study_id)
+    study = drive_until_held(service, study_id)
     assert (study.state, study.reason) == (StudyState.PAUSED, Reason.TARGET_UNAVAILABLE)
     assert "no node of the cluster has" in (study.detail or "")
     assert "late 1" in (study.detail or "")

@@ -15,27 +15,19 @@ from targets.docker_container.target import DockerTarget
 from targets.protocol import ExitCause, Program
 from tests.docker_runs import docker_target, kill_keeper, wait_until_gone, wait_until_started
 from tests.private_engine import Engine
-from tests.target_runs import Ended, attempt, finish, log_of, processes_marked, python, shell
+from tests.target_runs import (
+    ANSWERER,
+    EVALUATOR,
+    attempt,
+    evaluate,
+    finish,
+    log_of,
+    processes_marked,
+    python,
+    shell,
+)
 
 pytestmark = pytest.mark.docker
-
-EVALUATOR = """
-import os
-ask = os.fdopen(int(os.environ["ARL_ASK_FD"]), "w", buffering=1)
-answers = os.fdopen(int(os.environ["ARL_ANSWER_FD"]))
-total = 0
-for number in range(5):
-    ask.write(f"{number}\\n")
-    answer = answers.readline()
-    total += answer == f"{number * number}\\n"
-os.write(int(os.environ["ARL_SCORE_FD"]), b'{"right": %d}' % total)
-"""
-ANSWERER = """
-import sys
-print("loading", file=sys.stderr)
-for line in sys.stdin:
-    print(int(line) ** 2, flush=True)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +41,6 @@ def target(
 ) -> Iterator[DockerTarget]:
     with docker_target(tmp_path_factory.mktemp("answers"), docker_engine, store) as made:
         yield made
-
-
-def evaluate(
-    target: DockerTarget, answerer: Program, evaluator: str = EVALUATOR, **more: object
-) -> Ended:
-    spec = attempt(python(evaluator), kind=AttemptKind.EVALUATE, answerer=answerer, **more)
-    return finish(target, target.launch(spec))
 
 
 def test_the_candidate_answers_what_the_evaluator_asks(

@@ -7,39 +7,20 @@ from pathlib import Path
 import pytest
 
 from ledger.artifacts import ArtifactStore
-from ledger.records import AttemptKind
 from targets import layout
 from targets.local_process import LocalProcessTarget
 from targets.protocol import ExitCause, Program
 from tests.target_runs import (
-    Ended,
-    attempt,
+    ANSWERER,
+    EVALUATOR,
     end_supervisor,
-    finish,
+    evaluate,
     local_target,
     log_of,
     processes_marked,
     python,
     shell,
 )
-
-EVALUATOR = """
-import os
-ask = os.fdopen(int(os.environ["ARL_ASK_FD"]), "w", buffering=1)
-answers = os.fdopen(int(os.environ["ARL_ANSWER_FD"]))
-total = 0
-for number in range(5):
-    ask.write(f"{number}\\n")
-    answer = answers.readline()
-    total += answer == f"{number * number}\\n"
-os.write(int(os.environ["ARL_SCORE_FD"]), b'{"right": %d}' % total)
-"""
-ANSWERER = """
-import sys
-print("loading", file=sys.stderr)
-for line in sys.stdin:
-    print(int(line) ** 2, flush=True)
-"""
 
 
 @pytest.fixture
@@ -53,13 +34,6 @@ def target(tmp_path: Path, store: ArtifactStore) -> Iterator[LocalProcessTarget]
     yield made
     made.close()
     end_supervisor(tmp_path / "attempts-root")
-
-
-def evaluate(
-    target: LocalProcessTarget, answerer: Program, evaluator: str = EVALUATOR, **more: object
-) -> Ended:
-    spec = attempt(python(evaluator), kind=AttemptKind.EVALUATE, answerer=answerer, **more)
-    return finish(target, target.launch(spec))
 
 
 def test_the_candidate_answers_what_the_evaluator_asks(target: LocalProcessTarget) -> None:
