@@ -97,20 +97,23 @@ def room_for(
         if one.study_id == study_id:
             break
         if never_fits(pool, one.request) is None:
-            pool = _set_aside(pool, one)
+            pool = _set_aside(pool, one, unclean)
     return fits(pool, request, unclean)
 
 
-def _set_aside(pool: ResourcePool, one: Claimant) -> ResourcePool:
-    """The pool less what the study waits for, as far as it is free."""
+def _set_aside(pool: ResourcePool, one: Claimant, unclean: Collection[str]) -> ResourcePool:
+    """The pool less what the study waits for, as far as it is free: GPUs that it could have now
+    before those that are not free yet."""
     held = pool.grants.values()
     taken = {gpu for grant in held for gpu in grant.gpu_ids}
-    free = tuple(gpu for gpu in pool.gpu_ids if gpu not in taken)
+    free = sorted(
+        (gpu for gpu in pool.gpu_ids if gpu not in taken), key=lambda gpu: gpu in unclean
+    )
     cpus = pool.cpus - math.fsum(grant.cpus for grant in held)
     memory_bytes = pool.memory_bytes - sum(grant.memory_bytes for grant in held)
     kept = Grant(
         cpus=max(0.0, min(one.request.cpus, cpus)),
         memory_bytes=max(0, min(one.request.memory_bytes, memory_bytes)),
-        gpu_ids=free[: one.request.gpus],
+        gpu_ids=tuple(free[: one.request.gpus]),
     )
     return pool.with_grant(f"waits:{one.study_id}", kept)

@@ -98,6 +98,17 @@ def test_a_small_trial_passes_a_large_one_where_it_takes_nothing_of_it() -> None
     assert room_for("small", [large, small], pool, with_gpu) is None, "that one is large's"
 
 
+def test_what_is_set_aside_is_the_gpu_that_can_be_had_and_not_one_that_is_not_free_yet() -> None:
+    one_gpu = Request(cpus=1, gpus=1)
+    first = claimant("first", waiting_s=5.0, request=one_gpu)
+    second = claimant("second", spent=1.0, waiting_s=5.0, request=one_gpu)
+    pool = machine(gpus="01")
+    assert room_for("second", [first, second], pool, one_gpu, unclean={"0"}) is None
+    grant = room_for("first", [first, second], pool, one_gpu, unclean={"0"})
+    assert grant is not None
+    assert grant.gpu_ids == ("1",)
+
+
 def test_what_can_never_fit_holds_up_nobody() -> None:
     giant = claimant("giant", request=Request(cpus=99.0), waiting_s=9.0)
     assert room_for("small", [giant, claimant("small")], machine(1), ONE) is not None
