@@ -2,7 +2,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { candidateQuery } from "../../api/queries/candidates";
-import { isMissing } from "../../api/problems";
 import type { Candidate, TrialOut } from "../../api/types";
 import { bestOf, stageText } from "../../format/evidence";
 import { numberAt } from "../../format/finite";
@@ -12,10 +11,11 @@ import { StateBadge, Tag } from "../../ui/Badge";
 import { Card } from "../../ui/Card";
 import { DiffView } from "../../ui/Code";
 import { DataTable, type Column } from "../../ui/DataTable";
+import { FailedPage } from "../../ui/FailedPage";
 import { KeyValue } from "../../ui/KeyValue";
 import { Columns, Stack } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
-import { Failure, Loading, Skeleton } from "../../ui/States";
+import { Loading, Skeleton } from "../../ui/States";
 import { CandidateLink, Digest, NumberValue, RelativeTime } from "../../ui/Values";
 import { ParamsList } from "../study/ParamsList";
 import { ConversionsCard } from "./ConversionsCard";
@@ -32,16 +32,9 @@ export function CandidatePage() {
   if (found.data === undefined) {
     if (found.isError) {
       return (
-        <Card>
-          <Failure
-            what={`Candidate ${oneLine(candidate, 80)}`}
-            error={found.error}
-            isPage
-            {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-          >
-            <Link to="/studies">All studies</Link>
-          </Failure>
-        </Card>
+        <FailedPage what={`Candidate ${oneLine(candidate, 80)}`} query={found}>
+          <Link to="/studies">All studies</Link>
+        </FailedPage>
       );
     }
     return (

@@ -1,7 +1,6 @@
 /** One family before the gate: what it was judged by, and the decision of a person. */
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { isMissing } from "../../api/problems";
 import { promotionQuery, type PromotionDetail } from "../../api/queries/promotions";
 import { bestOf, endText, intervalOf, numberOf } from "../../format/evidence";
 import { shortId } from "../../format/lineage";
@@ -9,10 +8,11 @@ import { formatNumber, words } from "../../format/numbers";
 import { oneLine } from "../../format/text";
 import { StateBadge } from "../../ui/Badge";
 import { Card, StatTile, StatTiles } from "../../ui/Card";
+import { FailedPage } from "../../ui/FailedPage";
 import { KeyValue } from "../../ui/KeyValue";
 import { Columns, Stack } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
-import { Failure, Loading, Skeleton } from "../../ui/States";
+import { Loading, Skeleton } from "../../ui/States";
 import { CandidateLink, None, NumberValue, RelativeTime } from "../../ui/Values";
 import { ChangesCard } from "./ChangesCard";
 import { ApprovalNotice, DecisionActions } from "./DecisionActions";
@@ -30,16 +30,9 @@ export function PromotionPage() {
   if (found.data !== undefined) return <Loaded family={found.data} />;
   if (found.isError) {
     return (
-      <Card>
-        <Failure
-          what={`Promotion ${oneLine(family, 80)}`}
-          error={found.error}
-          isPage
-          {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-        >
-          <Link to="/promotions">All promotions</Link>
-        </Failure>
-      </Card>
+      <FailedPage what={`Promotion ${oneLine(family, 80)}`} query={found}>
+        <Link to="/promotions">All promotions</Link>
+      </FailedPage>
     );
   }
   return (

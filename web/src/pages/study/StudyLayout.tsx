@@ -3,12 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, Navigate, Outlet } from "@tanstack/react-router";
 import { studyQuery } from "../../api/queries/studies";
 import type { Study } from "../../api/types";
-import { isMissing } from "../../api/problems";
 import { oneLine } from "../../format/text";
 import { StateBadge } from "../../ui/Badge";
-import { Card } from "../../ui/Card";
+import { FailedPage } from "../../ui/FailedPage";
 import { PageHeader } from "../../ui/PageHeader";
-import { Failure, Loading, Notice, Skeleton } from "../../ui/States";
+import { Loading, Notice, Skeleton } from "../../ui/States";
 import { LinkTabs } from "../../ui/Tabs";
 import { RelativeTime } from "../../ui/Values";
 import { PendingCommands, StudyActions } from "./StudyActions";
@@ -23,16 +22,9 @@ export function StudyLayout() {
   if (found.data === undefined) {
     if (found.isError) {
       return (
-        <Card>
-          <Failure
-            what={`Study ${oneLine(study, 80)}`}
-            error={found.error}
-            isPage
-            {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-          >
-            <Link to="/studies">All studies</Link>
-          </Failure>
-        </Card>
+        <FailedPage what={`Study ${oneLine(study, 80)}`} query={found}>
+          <Link to="/studies">All studies</Link>
+        </FailedPage>
       );
     }
     return <Waiting />;

@@ -3,16 +3,16 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { studyQuery } from "../../api/queries/studies";
 import { trialQuery } from "../../api/queries/trials";
-import { isMissing } from "../../api/problems";
 import type { Trial } from "../../api/types";
 import { numberAt } from "../../format/finite";
 import { oneLine, shortName } from "../../format/text";
 import { StateBadge, Tag } from "../../ui/Badge";
 import { Card, StatTile, StatTiles } from "../../ui/Card";
 import { DiffView } from "../../ui/Code";
+import { FailedPage } from "../../ui/FailedPage";
 import { Columns, Stack } from "../../ui/Layout";
 import { PageHeader } from "../../ui/PageHeader";
-import { Failure, Loading, Notice, Skeleton } from "../../ui/States";
+import { Loading, Notice, Skeleton } from "../../ui/States";
 import { CandidateLink, NumberValue, RelativeTime } from "../../ui/Values";
 import { CompareTrial } from "../compare/Picking";
 import { ArtifactsCard } from "./ArtifactsCard";
@@ -31,18 +31,11 @@ export function TrialPage() {
   if (found.data === undefined) {
     if (found.isError) {
       return (
-        <Card>
-          <Failure
-            what={`Trial ${oneLine(number, 20)}`}
-            error={found.error}
-            isPage
-            {...(isMissing(found.error) ? {} : { onRetry: () => void found.refetch() })}
-          >
-            <Link to="/studies/$study/trials" params={{ study }}>
-              All trials of the study
-            </Link>
-          </Failure>
-        </Card>
+        <FailedPage what={`Trial ${oneLine(number, 20)}`} query={found}>
+          <Link to="/studies/$study/trials" params={{ study }}>
+            All trials of the study
+          </Link>
+        </FailedPage>
       );
     }
     return (
