@@ -1,7 +1,5 @@
 """`arl evidence` and `arl keys`: signed evidence of promotions, and the key it is signed with."""
 
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +12,7 @@ from controller.cli.output import OK, console, print_json, table
 from controller.cli.source import server_named
 from controller.cli.text import plain
 from controller.documents.times import iso
+from controller.drafts import check_new, new_directory
 from controller.registry.keys import PrivateKey, find_key, key_path, make_key
 from controller.registry.making import latest_signature, make_evidence, sealed_of
 from controller.registry.names import find_promotion
@@ -49,8 +48,8 @@ def evidence(
     and the ledger's entry, with the model's files beside them. `arl verify --promotion DIR` checks
     all of it anywhere, without a ledger.
     """
-    if output is not None and (os.path.lexists(output) and not _is_empty(output)):
-        raise Conflict(f"{plain(str(output))} exists already: name a new directory")
+    if output is not None:
+        check_new(output, "--output")
     if server_named():
         from controller.cli.server_evidence import fetch_evidence
 
@@ -102,24 +101,12 @@ def _copy(service: "Service", artifact: str, to: Path, *, no_model: bool) -> Non
         service.store.copy_tree(artifact, to)
 
 
-def _is_empty(directory: Path) -> bool:
-    return directory.is_dir() and not os.listdir(directory)
-
-
 def write_directory(directory: Path, files: Mapping[str, bytes], copy_model: CopyModel) -> None:
-    """Whole or not at all: made beside, then renamed. `copy_model` fills the model's folder."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    draft = directory.with_name(f".{directory.name}.{os.getpid()}")
-    try:
-        draft.mkdir()
+    """Whole or not at all. `copy_model` fills the model's folder."""
+    with new_directory(directory) as draft:
         for name, content in files.items():
             (draft / name).write_bytes(content)
         copy_model(draft / MODEL_FOLDER)
-        if directory.is_dir():
-            directory.rmdir()
-        draft.rename(directory)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 class Action(StrEnum):

@@ -1,11 +1,9 @@
 """`arl export`: a study's trials, or a candidate's model, for other tools."""
 
-import os
 import sys
-import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated
 
 import typer
 
@@ -14,8 +12,9 @@ from controller.cli.opening import ledger_opened
 from controller.cli.output import OK, print_json
 from controller.cli.source import server_named
 from controller.cli.text import plain
+from controller.drafts import new_file
 from ledger.database import ReadSession
-from ledger.errors import DiskFull, InvalidInput
+from ledger.errors import InvalidInput
 from ledger.export import ExportFormat, export_trials
 
 
@@ -101,20 +100,5 @@ def _export_file(study: str, form: ExportFormat, output: Path | None, *, as_json
 
 
 def _write_beside(session: ReadSession, study_id: str, form: ExportFormat, output: Path) -> int:
-    """Whole or not at all: written beside, then renamed."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            dir=output.parent, prefix=f".{output.name}.", delete=False
-        ) as file:
-            try:
-                count = export_trials(session, study_id, form, cast("BinaryIO", file))
-                os.fchmod(file.fileno(), 0o644)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        os.replace(file.name, output)
-    except FileNotFoundError as error:
-        raise InvalidInput(f"--output: {plain(str(output.parent))} does not exist") from error
-    except OSError as error:
-        raise DiskFull(f"--output: {plain(str(output))} cannot be written: {error}") from error
-    return count
+    with new_file(output) as draft, draft.open("wb") as file:
+        return export_trials(session, study_id, form, file)

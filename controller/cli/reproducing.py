@@ -1,7 +1,6 @@
 """`arl reproduce`: a directory with which a stranger repeats a trial and its evaluation."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,12 +16,13 @@ from controller.cli.output import CHECK_FAILED, OK, print_json
 from controller.cli.recipe import EVALUATOR_PLACE, Recipe, choose_trial, make_recipe
 from controller.cli.requirements import requirements
 from controller.cli.text import plain
+from controller.drafts import check_new, new_directory
 from controller.spec.loading import resolved
 from controller.steps.attempt_specs import program_of
 from controller.wiring import Service
 from ledger import reads, summaries
 from ledger.database import ReadSession
-from ledger.errors import ArlError, Conflict, NotFound
+from ledger.errors import ArlError, NotFound
 from ledger.records import Json
 
 Subject = Annotated[
@@ -46,8 +46,7 @@ def reproduce(
     else every score inside its stated interval. Exit code 1 with --run: neither. The directory
     holds the evaluator and its held-out items: whoever gets it can tune to them.
     """
-    if os.path.lexists(directory) and (not directory.is_dir() or os.listdir(directory)):
-        raise Conflict(f"{plain(str(directory))} exists already: name a new directory")
+    check_new(directory, "DIR")
     with service_opened() as service:
         with service.ledger.read() as session:
             trial_id = _trial_id(session, subject)
@@ -103,11 +102,7 @@ def _trial_id(session: ReadSession, subject: str) -> str:
 
 
 def _write(service: Service, recipe: Recipe, directory: Path) -> None:
-    """Whole or not at all: made beside, then renamed."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    draft = directory.with_name(f".{directory.name}.{os.getpid()}")
-    try:
-        draft.mkdir()
+    with new_directory(directory, "DIR") as draft:
         for place, digest in recipe.trees.items():
             (draft / place).parent.mkdir(parents=True, exist_ok=True)
             service.store.copy_tree(digest, draft / place)
@@ -120,11 +115,6 @@ def _write(service: Service, recipe: Recipe, directory: Path) -> None:
         needed = requirements(recipe.spec, files)
         (draft / "requirements.txt").write_text(needed, encoding="utf-8")
         (draft / "README.md").write_text(_readme(recipe), encoding="utf-8")
-        if directory.is_dir():
-            directory.rmdir()
-        draft.rename(directory)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _write_json(path: Path, document: Json) -> None:

@@ -1,7 +1,6 @@
 """Verbs that are more on a server than one question: `run`, `resume`, `export`, `token`."""
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,8 +11,9 @@ from controller.cli.output import OK, STUDY_FAILED, console, print_json, table
 from controller.cli.server_source import ServerSource
 from controller.cli.text import plain
 from controller.client import Client
+from controller.drafts import new_file
 from controller.spec.quantities import parse_duration_s
-from ledger.errors import DiskFull, InvalidInput
+from ledger.errors import InvalidInput
 from ledger.export import ExportFormat
 from ledger.records import Json
 
@@ -86,15 +86,8 @@ def export(study: str, form: ExportFormat, output: Path | None, *, as_json: bool
         sys.stdout.buffer.write(answer.content)
         sys.stdout.buffer.flush()
         return OK
-    beside = output.with_name(f".{output.name}.{time.time_ns()}")
-    try:
-        beside.write_bytes(answer.content)
-        beside.replace(output)
-    except FileNotFoundError as error:
-        raise InvalidInput(f"--output: {plain(str(output.parent))} does not exist") from error
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DiskFull(f"--output: {plain(str(output))} cannot be written: {error}") from error
+    with new_file(output) as draft:
+        draft.write_bytes(answer.content)
     found, count = answer.headers["study"], int(answer.headers["trials"])
     if as_json:
         print_json({"study": found, "trials": count, "file": str(output), "format": str(form)})

@@ -1,9 +1,7 @@
 """Writes a study into MLflow: an experiment, a run for each trial, the promoted model."""
 
 import logging
-import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,11 +13,12 @@ from mlflow.entities import LoggedModelOutput, Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
+from controller.drafts import new_directory
 from controller.interchange.promoted_model import StoredModel, promoted_by
 from controller.interchange.told_trials import ToldTrial, told_trials
 from ledger.artifacts import ArtifactStore
 from ledger.database import ReadSession
-from ledger.errors import Conflict, DiskFull, InvalidInput
+from ledger.errors import Conflict, InvalidInput
 from ledger.import_reads import find_study_import
 from ledger.reads import read_values
 from ledger.records import Study, TrialKind
@@ -95,19 +94,8 @@ def _opened(where: str) -> Iterator[_Place]:
         yield _Place(where)
         return
     directory = Path(where).absolute()
-    if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
-        raise Conflict(f"--output: {directory} exists already: name a new directory")
-    draft = directory.with_name(f".{directory.name}.{os.getpid()}")
-    try:
-        draft.mkdir(parents=True)
+    with new_directory(directory) as draft:
         yield _Place(f"sqlite:///{draft / 'mlflow.db'}", directory, draft)
-        if directory.is_dir():
-            directory.rmdir()
-        draft.rename(directory)
-    except OSError as error:
-        raise DiskFull(f"--output: {directory} cannot be written: {error}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 class _Experiment:

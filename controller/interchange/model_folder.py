@@ -1,18 +1,16 @@
 """A stored model as the folder that the Hugging Face libraries load, with a card of its facts."""
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from controller.drafts import new_directory
 from controller.interchange.promoted_model import StoredModel
 from controller.interchange.told_trials import read_spec
 from ledger.artifacts import ArtifactStore
-from ledger.errors import Conflict, DiskFull
 from ledger.records import Json
 
 CARD: Final = "README.md"
@@ -29,26 +27,16 @@ def export_model_folder(
     Raises:
         Conflict: the directory has something in it.
         ArtifactCorrupt: a stored file is not what its digest says.
-        DiskFull: there is no room, or the place cannot be written.
+        InvalidInput: the place cannot be written.
+        DiskFull: there is no room.
     """
-    if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
-        raise Conflict(f"--output: {directory} exists already: name a new directory")
-    draft = directory.with_name(f".{directory.name}.{os.getpid()}")
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
+    with new_directory(directory) as draft:
         store.copy_tree(model.digest, draft)
         card = draft / CARD
         if card.exists():
             card.rename(draft / KEPT_CARD)
         is_adapter = (draft / _ADAPTER).is_file()
         card.write_text(model_card(model, is_adapter=is_adapter), encoding="utf-8")
-        if directory.is_dir():
-            directory.rmdir()
-        draft.rename(directory)
-    except OSError as error:
-        raise DiskFull(f"--output: {directory} cannot be written: {error}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return {
         "candidate": model.candidate.id,
         "trial": model.trial.id,
