@@ -2,6 +2,7 @@
 import type { ConvertWanted } from "../api/types";
 import { oneLine } from "./text";
 import { formatBytes, formatDuration, formatNumber, words } from "./numbers";
+import { own } from "./own";
 
 const WORDS: Readonly<Record<string, string>> = {
   merge: "adapter merged",
@@ -69,7 +70,7 @@ const FIGURES: Readonly<Record<string, string>> = {
   own_memory_bytes: "Peak memory of the model",
 };
 
-export const figureTitle = (name: string): string => FIGURES[name] ?? oneLine(words(name), 60);
+export const figureTitle = (name: string): string => own(FIGURES, name) ?? oneLine(words(name), 60);
 
 /** In the unit that the end of a figure's name says; nothing where there is no number. */
 export function figureText(name: string, value: number | null): string {

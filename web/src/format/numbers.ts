@@ -1,4 +1,5 @@
 /** Numbers and quantities as people read them; the same everywhere. */
+import { own } from "./own";
 
 const MINUS = "\u2212";
 
@@ -96,7 +97,8 @@ const RESOURCES: Readonly<Record<string, string>> = {
   llm_cost_usd: "Model cost",
 };
 
-export const resourceName = (resource: string): string => RESOURCES[resource] ?? words(resource);
+export const resourceName = (resource: string): string =>
+  own(RESOURCES, resource) ?? words(resource);
 
 /** `stage1_futility` is read as "stage1 futility". */
 export const words = (code: string): string => code.replaceAll("_", " ");

@@ -1,6 +1,7 @@
 /** Several trials side by side: what differs, and what each scored. */
 import type { Trial } from "../../api/types";
 import { numberAt } from "../../format/finite";
+import { own } from "../../format/own";
 
 type Param = Trial["params"][string];
 
@@ -15,7 +16,7 @@ export interface ParamRow {
 export function paramRows(trials: readonly Pick<Trial, "params">[]): readonly ParamRow[] {
   const names = [...new Set(trials.flatMap((trial) => Object.keys(trial.params)))];
   const rows = names.map((name) => {
-    const values = trials.map((trial) => trial.params[name]);
+    const values = trials.map((trial) => own(trial.params, name));
     return { name, values, differs: new Set(values).size > 1 };
   });
   return [...rows.filter((row) => row.differs), ...rows.filter((row) => !row.differs)];
@@ -42,7 +43,9 @@ export function scoreRows(
   }
   return [...keys.values()].map(({ split, metric }) => {
     const found = trials.map(({ evaluations, non_finite }) => {
-      const place = evaluations.findIndex((one) => one.split === split && metric in one.scores);
+      const place = evaluations.findIndex(
+        (one) => one.split === split && Object.hasOwn(one.scores, metric),
+      );
       const evaluation = evaluations[place];
       return {
         value: numberAt(

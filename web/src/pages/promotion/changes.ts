@@ -1,3 +1,5 @@
+import { own } from "../../format/own";
+
 type Scalar = string | number | boolean | null;
 type Params = Readonly<Record<string, Scalar>>;
 
@@ -14,6 +16,6 @@ export function paramChanges(
 ): readonly ParamChange[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return names
-    .map((name) => ({ name, before: before[name] ?? null, after: after[name] ?? null }))
+    .map((name) => ({ name, before: own(before, name) ?? null, after: own(after, name) ?? null }))
     .filter((change) => change.before !== change.after);
 }

@@ -8,6 +8,7 @@ import type { Column } from "../../ui/DataTable";
 import { Clipped, None, NumberValue, RelativeTime } from "../../ui/Values";
 import { PickBox } from "../compare/Picking";
 import { paramText } from "../study/ParamsList";
+import { own } from "../../format/own";
 
 type TrialColumn = Column<TrialListed>;
 
@@ -126,7 +127,7 @@ export function trialColumns(names: DynamicNames): readonly TrialColumn[] {
       isNumber: numeric.includes(name),
       sort: `params.${name}`,
       cell: (row) => {
-        const value = row.params[name];
+        const value = own(row.params, name);
         return value === undefined || value === null ? (
           <None />
         ) : (
