@@ -9,8 +9,10 @@ from typing import Any, Final
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.api_runs import api_over
-from tests.api_studies import remote_document, wait_for, working
+from controller.campaigns.log import CampaignLog
+from tests import promoted_models
+from tests.api_runs import api_over, service_of
+from tests.integration.test_campaign_reading import begun
 
 SENTINEL: Final = "only-outside-the-store"
 CLIMBS: Final = (
@@ -34,41 +36,57 @@ STREAMS: Final = "/events"
 """They never end: what a name is to them is the same function's business as everywhere."""
 
 
+NONE_OF: Final = {"token", "notification"}
+"""Parts of addresses that name a row, and of which there is none here."""
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("climbs") / "home"
-    for place in (made.parent, made.parent.parent):
-        (place / "secret.txt").write_text(SENTINEL)
-    return made
+def home(promoted_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with something of every kind, and what must not be shown beside it."""
+    place = tmp_path_factory.mktemp("climbs") / "within"
+    promoted_models.copied(promoted_home, place)
+    for outside in (place, place.parent):
+        (outside / "secret.txt").write_text(SENTINEL)
+    return place / ".arl"
 
 
 @pytest.fixture(scope="module")
 def client(home: Path) -> Iterator[TestClient]:
     with api_over(home, allow_local=True) as made:
+        CampaignLog(service_of(made).ledger, "live").add(*begun("live"))
         yield made
 
 
 @pytest.fixture(scope="module")
-def real(client: TestClient, home: Path) -> dict[str, str]:
-    """What a finished study has, for the other parts of an address."""
-    (home / "files").mkdir()
-    document = remote_document(client, home / "files", budget={"trials": 2})
-    sent = client.post("/api/v1/studies", json={"study": document}).json()
-    with working(client):
-        wait_for(client, sent["study"], "completed")
-    trial = client.get(f"/api/v1/studies/{sent['study']}/trials").json()["items"][0]["id"]
+def real(client: TestClient) -> dict[str, str]:
+    """What there is, for the other parts of an address."""
+    family = client.get("/api/v1/promotions").json()["items"][0]
+    trial = client.get(f"/api/v1/studies/{family['study']}/trials").json()["items"][0]["id"]
     one = client.get(f"/api/v1/trials/{trial}").json()
     return {
-        "study": sent["study"],
+        "study": family["study"],
         "trial": trial,
         "candidate": one["candidate"],
         "attempt": one["attempts"][0]["id"],
         "digest": one["artifacts"][0]["digest"],
-        "chain": sent["study"],
-        "number": "0",
+        "chain": family["study"],
+        "family": family["family"],
+        "model": promoted_models.MODEL,
+        "campaign": "live",
+        "number": "2",
         "mount": "artifact",
         "path": "model",
     }
+
+
+def test_there_is_something_for_every_part_of_an_address(
+    client: TestClient, real: dict[str, str]
+) -> None:
+    app: Any = client.app
+    parts = {part for path in app.openapi()["paths"] for part in re.findall(r"\{(\w+)\}", path)}
+    assert parts == real.keys() | NONE_OF
+    for address in ("models/{model}/incumbents/{number}/evidence.tar", "campaigns/{campaign}"):
+        assert client.get(f"/api/v1/{address.format(**real)}").status_code == 200, address
 
 
 def addresses(client: TestClient, real: dict[str, str]) -> Iterator[tuple[str, str]]:
