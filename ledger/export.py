@@ -24,6 +24,7 @@ from ledger.rows import LATEST
 Cell: TypeAlias = bool | int | float | str | None
 
 _PAGE: Final = 500
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ExportFormat(StrEnum):
@@ -189,13 +190,21 @@ def _columns(session: ReadSession, study_id: str) -> dict[str, set[type]]:
     return columns
 
 
+def spreadsheet_cells(trial: ExportedTrial) -> dict[str, Cell]:
+    """Words that a spreadsheet would run as a formula begin with an apostrophe."""
+    return {
+        name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+        for name, cell in trial.flat().items()
+    }
+
+
 def _write_csv(session: ReadSession, study_id: str, destination: BinaryIO) -> int:
     text = io.TextIOWrapper(destination, encoding="utf-8", newline="", write_through=True)
     writer = csv.DictWriter(text, list(_columns(session, study_id)), lineterminator="\n")
     writer.writeheader()
     count = 0
     for trial in exported_trials(session, study_id):
-        writer.writerow(trial.flat())
+        writer.writerow(spreadsheet_cells(trial))
         count += 1
     text.detach()
     return count

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ledger.database import Ledger
-from ledger.export import ExportedTrial, exported_page
+from ledger.export import exported_page, spreadsheet_cells
 from ledger.records import Study
 from ledger.trial_extras import every_metric
 from ledger.trial_pages import TrialFilter
@@ -31,7 +31,6 @@ _FACTS: Final = (
     "duration_s",
 )
 _SPLITS: Final = ("search", "holdout_a", "holdout_b")
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_chunks(ledger: Ledger, study: Study, where: TrialFilter) -> Iterator[str]:
@@ -47,7 +46,7 @@ def csv_chunks(ledger: Ledger, study: Study, where: TrialFilter) -> Iterator[str
     while True:
         with ledger.read() as session:
             page, cursor = exported_page(session, study.id, where=where, cursor=cursor)
-        writer.writerows(_cells(trial) for trial in page)
+        writer.writerows(spreadsheet_cells(trial) for trial in page)
         yield text.getvalue()
         text.seek(0)
         text.truncate()
@@ -62,11 +61,3 @@ def _declared(study: Study) -> Iterator[str]:
     metrics = evaluator.get("metrics") if isinstance(evaluator, Mapping) else None
     if isinstance(metrics, Mapping):
         yield from (f"scores.{split}.{name}" for split in _SPLITS for name in metrics)
-
-
-def _cells(trial: ExportedTrial) -> dict[str, object]:
-    """Words that a spreadsheet would run as a formula begin with an apostrophe."""
-    return {
-        name: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-        for name, cell in trial.flat().items()
-    }

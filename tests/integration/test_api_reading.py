@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,14 @@ def test_csv_has_every_trial_and_no_formula(client: TestClient, study: Driven) -
     rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
     assert [row["number"] for row in rows] == ["0", "1", "2", "3"]
     assert rows[3]["non_finite"] == "metrics.=cmd=nan"
+    calculating = "=cmd|' /C calc'!A0"
+    study.record(replace(study.ended(3, TrialState.RUNNING), detail=calculating))
+    for path, end in (("trials.csv", ""), ("export", "?format=csv")):
+        answer = client.get(f"{API}/studies/s1/{path}{end}")
+        assert answer.headers["content-disposition"].startswith("attachment")
+        rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+        assert rows[3]["detail"] == f"'{calculating}", path
+    assert strict(client.get(f"{API}/studies/s1/export?format=json"))[3]["detail"] == calculating
     some = client.get(f"{API}/studies/s1/trials.csv", params={"where": "value>0.05"})
     assert len(some.text.splitlines()) == 3
 
