@@ -12,7 +12,11 @@ from playwright.sync_api import Browser, sync_playwright
 
 from controller.client import Client
 from tests.e2e_pages import Watched
+from tests.e2e_studies import fill_awkward
 from tests.serve_runs import Served, served
+
+MANY_TRIALS = 20_000
+"""Of the study `bulk`."""
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +65,15 @@ def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("google-chrome")
     assert found is not None, "no Chromium: sudo apt-get install chromium"
     return found
+
+
+@pytest.fixture(scope="session")
+def awkward_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Over every awkward study, without a worker: nobody takes up what is only rows."""
+    home = tmp_path_factory.mktemp("awkward")
+    fill_awkward(home, trials=MANY_TRIALS)
+    with served(home / ".arl", "--no-worker") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

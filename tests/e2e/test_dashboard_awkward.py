@@ -1,7 +1,6 @@
 """Every page of the dashboard over studies that hardly are any, and over words that attack."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ from playwright.sync_api import Browser
 
 from controller.client import Client
 from tests.e2e_pages import LOOKS, LOOKS_IN_TURN, ONE_LOOK, Look, Watched, look_at
-from tests.e2e_studies import ROWS, RUN, fill_awkward
+from tests.e2e_studies import ROWS, RUN
 from tests.serve_runs import Served, served
 
 pytestmark = pytest.mark.browser
 SLOW = [pytest.mark.slow]
-TRIALS = 20_000
 STUDIES = (*ROWS, *RUN, "bulk")
 OF_STUDY = ("", "/trials", "/proposer", "/spec")
 VIEWS = (
@@ -30,12 +28,8 @@ ELSEWHERE = (
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Without a worker: nobody takes up what is only rows."""
-    home = tmp_path_factory.mktemp("awkward")
-    fill_awkward(home, trials=TRIALS)
-    with served(home / ".arl", "--no-worker") as made:
-        yield made
+def server(awkward_server: Served) -> Served:
+    return awkward_server
 
 
 def id_of(server: Served, study: str) -> str:
