@@ -148,10 +148,12 @@ def model_server_environment() -> dict[str, str]:
 def read_secret(name: str, environment: Mapping[str, str] | None = None) -> str:
     """The secret in the environment variable that a study names. Raises InvalidInput."""
     env = os.environ if environment is None else environment
-    if not name.startswith("ARL_SECRET_"):
+    if re.fullmatch(r"ARL_SECRET_[A-Z0-9_]+", name) is None:
+        # What stands there may be the secret itself: it is not repeated.
         raise InvalidInput(
-            f"secret {name!r}: the variable's name must start with ARL_SECRET_, so that a "
-            "study cannot ask for any other of ARL's"
+            "secret: it is the name of a variable of ARL's environment, never the secret itself, "
+            "and starts with ARL_SECRET_, so that a study cannot ask for any other: write one "
+            "like ARL_SECRET_LLM, of capital letters, digits and _"
         )
     value = env.get(name)
     if not value:

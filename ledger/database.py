@@ -1,5 +1,6 @@
 """The ledger's database: how it is opened, its two session types, and its clock."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from ledger.statements import Row, Statement
 
 BUSY_TIMEOUT_S: Final = 30.0
 _WRITES: Final = "arl_writes"
+_HIDDEN: Final = "***"
+_SECRET_NAME: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
 # A process that is stopped in the middle of a transaction would hold its locks for ever.
 _LET_GO: Final = "SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
@@ -176,10 +179,16 @@ def ledger_url(url_or_path: str | Path) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite" or not url.database or url.database == ":memory:":
         raise InvalidInput(
-            f"ledger: {url.render_as_string()} is neither a SQLite file nor PostgreSQL; "
+            f"ledger: {shown_url(url)} is neither a SQLite file nor PostgreSQL; "
             "write a path, or postgresql://user@host/database"
         )
     return url
+
+
+def shown_url(url: URL) -> str:
+    """A database's address for people: no password, wherever in it a driver would read one."""
+    hidden = {name: _HIDDEN for name in url.query if _SECRET_NAME.search(name)}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def connect(url: URL, *, create: bool) -> tuple[Engine, str]:
@@ -199,7 +208,7 @@ def connect(url: URL, *, create: bool) -> tuple[Engine, str]:
             connection.exec_driver_sql(_LET_GO)
 
     ping_the_idle(engine)
-    return engine, url.render_as_string(hide_password=True)
+    return engine, shown_url(url)
 
 
 def _connect_sqlite(path: Path, *, create: bool) -> tuple[Engine, str]:

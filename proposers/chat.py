@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import httpx
 
 from ledger.errors import InvalidInput
+from ledger.redaction import without_secret, without_secret_among, without_secret_in
 from ledger.search import ModelCall
 from proposers.chat_answer import Answer, read_answer, storable
 from proposers.chat_options import Endpoint, ModelOptions
@@ -28,7 +29,6 @@ FINAL_REST_S: Final = 60.0
 """Of an endpoint that refuses: a person has to do something."""
 RESPONSE_CHARS: Final = 200_000
 ERROR_CHARS: Final = 2000
-_KEY_SHOWN: Final = "[secret]"
 
 Schema: TypeAlias = Mapping[str, object]
 
@@ -203,13 +203,17 @@ class Chat:
         started = time.monotonic()
         try:
             http = self._sender.post(server.address, headers, body)
-            answer = read_answer(http, question.as_json)
-            answer = replace(answer, text=_without(answer.text, server.key))
-        except NoAnswer as none:
-            found = NoAnswer(
-                none.outcome, _without(none.detail, server.key), retry_after_s=none.retry_after_s
+            http = replace(
+                http,
+                headers=without_secret_among(http.headers, server.key),
+                body=without_secret_in(http.body, server.key),
             )
-            response = _without(none.body, server.key)[:ERROR_CHARS] or None
+            answer = read_answer(http, question.as_json)
+            answer = replace(answer, text=without_secret(answer.text, server.key))
+        except NoAnswer as none:
+            detail = without_secret(none.detail, server.key)
+            found = NoAnswer(none.outcome, detail, retry_after_s=none.retry_after_s)
+            response = without_secret(none.body, server.key)[:ERROR_CHARS] or None
             self._record(server, question, none.outcome, response, started)
             raise found from None
         self._record(server, question, answer.outcome, answer.text, started, answer)
@@ -278,8 +282,3 @@ def cost_usd(endpoint: Endpoint, prompt_tokens: float, completion_tokens: float)
         prompt_tokens * price.prompt_usd_per_million
         + completion_tokens * price.completion_usd_per_million
     ) / 1e6
-
-
-def _without(text: str, key: str) -> str:
-    """A server that repeats its key must not bring it into the ledger."""
-    return text.replace(key, _KEY_SHOWN) if key else text

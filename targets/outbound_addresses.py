@@ -70,13 +70,15 @@ def check_url(url: str, *, field: str) -> None:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise InvalidInput(f"{field} {url!r} is no url: write https://host") from None
+        # What stands there may be a key: it is not repeated.
+        raise InvalidInput(f"{field} is no url: write https://host") from None
     if not usable:
-        raise InvalidInput(f"{field} {url!r}: write https://host or https://host:port")
+        written = "" if any(sign in url for sign in "@?#") else f" {url!r}"
+        raise InvalidInput(f"{field}{written}: write https://host or https://host:port")
     if parts.username is not None or parts.password is not None:
         raise InvalidInput(f"{field}: remove the user and password, which would be stored")
     if parts.query or parts.fragment:
-        raise InvalidInput(f"{field} {url!r}: write it without ? and #")
+        raise InvalidInput(f"{field}: write it without ? and #, which often hold keys")
 
 
 def parse_policy(text: str, *, variable: str = "ARL_HTTP_ALLOW_PRIVATE") -> AddressPolicy:

@@ -1,6 +1,7 @@
 """Errors as problem documents (RFC 9457): one shape, no traces, no paths of this machine."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ log = logging.getLogger("arl.api")
 
 MEDIA_TYPE: Final = "application/problem+json"
 LONGEST: Final = 4000
+_SECRET_PLACE: Final = re.compile(r"(token|secret|password|key|authorization)$", re.IGNORECASE)
 _SHOWN: Final = 20
 """Findings of one request that are listed; the rest is counted."""
 
@@ -187,11 +189,11 @@ def _on_invalid(request: Request, error: Exception) -> Response:
 
 
 def _finding(found: Mapping[str, Any]) -> Finding:
-    """`body.budget.trials: Input should be …, not 'many'`."""
+    """`body.budget.trials: Input should be …, not 'many'`; a secret is not repeated."""
     place = ".".join(str(part) for part in found.get("loc", ()))
     text = str(found.get("msg", "it is not valid"))
     value = found.get("input")
-    if isinstance(value, str | int | float | bool):
+    if isinstance(value, str | int | float | bool) and not _SECRET_PLACE.search(place):
         text += f", not {str(value)[:100]!r}"
     return Finding(field=place[:200], detail=text[:500])
 

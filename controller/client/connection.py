@@ -170,7 +170,9 @@ def problem(answer: httpx.Response) -> er.ArlError:
 def _checked(address: str) -> str:
     url = httpx.URL(address) if "://" in address else httpx.URL(f"http://{address}")
     if url.scheme not in ("http", "https") or not url.host or url.query or url.userinfo:
-        raise er.InvalidInput(f"server {address!r}: write http://HOST:PORT or https://HOST")
+        hides = url.query or url.userinfo  # a key may: it is not repeated
+        written = "" if hides else f" {address!r}"
+        raise er.InvalidInput(f"server{written}: write http://HOST:PORT or https://HOST")
     return str(url).rstrip("/")
 
 

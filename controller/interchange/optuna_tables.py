@@ -16,6 +16,7 @@ from optuna.exceptions import StorageInternalError
 from sqlalchemy import URL, Engine, MetaData, Table, create_engine, event, inspect, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from ledger.database import shown_url
 from ledger.errors import InvalidInput
 
 TABLES: Final = (
@@ -55,7 +56,7 @@ def shown(url: URL) -> str:
     """For people: never with a password."""
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///{url.database}"
-    return url.render_as_string(hide_password=True)
+    return shown_url(url)
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.serving.faults import EndpointRefuses, EndpointUnavailable
 from ledger.errors import InvalidInput
 from ledger.records import Json
+from ledger.redaction import without_secret, without_secret_among, without_secret_in
 from targets.outbound import Answer, Outbound, Unanswered
 
 HEALTH_S: Final = 5.0
@@ -52,6 +53,7 @@ class Endpoint:
     def __init__(self, url: str, outbound: Outbound, key: str | None) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
         self._outbound = outbound
+        self._key = key
         self._headers = {"content-type": "application/json"}
         if key is not None:
             self._headers["authorization"] = f"Bearer {key}"
@@ -169,7 +171,7 @@ class Endpoint:
         max_bytes: int = SMALL_BYTES,
     ) -> Answer:
         try:
-            return self._outbound.request(
+            answer = self._outbound.request(
                 method,
                 self.url + path,
                 timeout_s=timeout_s,
@@ -178,7 +180,13 @@ class Endpoint:
                 headers=self._headers,
             )
         except Unanswered as error:
-            raise EndpointUnavailable(str(error)) from error
+            raise EndpointUnavailable(without_secret(str(error), self._key)) from error
+        # What it says is kept: its errors in the ledger, its texts in the store.
+        return replace(
+            answer,
+            headers=without_secret_among(answer.headers, self._key),
+            body=without_secret_in(answer.body, self._key),
+        )
 
     def _object(self, answer: Answer, where: str) -> Mapping[str, Json]:
         try:

@@ -9,6 +9,10 @@ from typing import Final
 from ledger.errors import InvalidInput
 
 _SHOWN_CHARS: Final = 60
+_SECRET_FIELD: Final = re.compile(r"(^|\.)secret$")
+_SECRET_NAME: Final = re.compile(r'"ARL_SECRET_[A-Z0-9_]*"')
+_HIDES_KEY: Final = re.compile(r"//[^/\s]*@|://\S*[?#]|://[^/\s:\]]*:(?!\d{1,5}([/\"…]|$))")
+"""An address with a user, a query, or something else than a port where a port belongs."""
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -23,7 +27,12 @@ class Problem:
     remedy: str
     """What to write instead."""
     value: str = ""
-    """What was written, as shown by `shown`; empty where nothing was."""
+    """What was written, as shown by `shown`; empty where nothing was, and where it may be a secret
+    that stands where its name belongs."""
+
+    def __post_init__(self) -> None:
+        if _SECRET_FIELD.search(self.field) and not _SECRET_NAME.fullmatch(self.value):
+            object.__setattr__(self, "value", "")
 
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.field, self.value, self.rule) if part)
@@ -39,11 +48,14 @@ class StudyRefused(InvalidInput):
 
 
 def shown(value: object) -> str:
-    """A value for a message: as JSON writes it, short, on one line, nothing unprintable."""
+    """A value for a message: as JSON writes it, short, on one line, nothing unprintable. Empty for
+    an address that may hold a key: messages are kept, and sent on."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
+    if _HIDES_KEY.search(text):
+        return ""
     text = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 

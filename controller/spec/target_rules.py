@@ -1,10 +1,13 @@
 """The rules of the `target` section, and of where evaluations run."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
 
 from controller.spec.egress_rules import held_to_the_list, listed_hosts
 from controller.spec.errors import Problem, shown
+from controller.spec.notify import SECRET
 from controller.spec.study import StudySpec
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
@@ -21,6 +24,10 @@ KEYS: Final = {
     "resources": ("ray",),
 }
 """Which targets read each key of the section; `name` and `egress` are read by all."""
+
+_HOLDS_KEY: Final = re.compile(
+    r"//[^/]*@|[?&#;][^=&]*(pass|secret|token|key|credential|signature)[^=&]*=", re.IGNORECASE
+)
 
 NEEDED: Final = {
     "http": {
@@ -48,6 +55,44 @@ def _keys(spec: StudySpec) -> Iterator[Problem]:
     for key, remedy in NEEDED.get(target.name, {}).items():
         if not getattr(target, key):
             yield Problem(f"target.{key}", f"target {target.name} needs it", remedy)
+
+
+def _secrets(spec: StudySpec) -> Iterator[Problem]:
+    """What a study file says is stored, and shown to whoever may read the study."""
+    target = spec.target
+    if target.secret is not None and SECRET.match(target.secret) is None:
+        yield Problem(
+            "target.secret",
+            "it is the name of an environment variable of ARL's, never the secret itself",
+            "write a name like ARL_SECRET_GPUS",
+        )
+    for key in ("url", "address", "storage"):
+        if _HOLDS_KEY.search(getattr(target, key) or ""):
+            yield Problem(
+                f"target.{key}",
+                "a user, a password or a key in an address would be stored",
+                "remove it: for http sign with target.secret, for ray give every node its own "
+                "credentials",
+            )
+
+
+def _url(spec: StudySpec) -> Iterator[Problem]:
+    url = spec.target.url
+    if url is not None and not _is_address(url):
+        yield Problem(
+            "target.url",
+            "it is the address of a service",
+            "write one like https://gpus.example.org or https://gpus.example.org:8443",
+            shown(url),
+        )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _resources(spec: StudySpec) -> Iterator[Problem]:
@@ -82,6 +127,8 @@ def _evaluator(spec: StudySpec) -> Iterator[Problem]:
 
 TARGET_RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("target",), _keys),
+    (("target",), _secrets),
+    (("target",), _url),
     (("target",), _resources),
     (("target", "evaluator"), _evaluator),
     (("target",), listed_hosts),

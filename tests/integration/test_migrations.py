@@ -135,9 +135,13 @@ def test_other_databases_are_refused_by_name() -> None:
         open_ledger("mysql://user:secret@host/db", create=False)
 
 
-def test_a_password_is_never_shown() -> None:
+@pytest.mark.parametrize(
+    "address", ["user:hunter2@127.0.0.1:1/db", "127.0.0.1:1/db?password=hunter2"]
+)
+def test_a_password_is_never_shown(address: str) -> None:
     with pytest.raises(LedgerUnavailable) as raised:
-        open_ledger("postgresql://user:hunter2@127.0.0.1:1/db", create=False)
+        open_ledger(f"postgresql://{address}", create=False)
+    assert "127.0.0.1" in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
 

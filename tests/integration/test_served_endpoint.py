@@ -163,6 +163,26 @@ def test_an_answer_that_fails_once_is_asked_again(connect: Connect, server: Mode
         Interview(lambda: connect(server), "m", asking, lambda _: None).ask(questions)
 
 
+def test_a_server_that_repeats_its_key_brings_it_into_no_message_and_no_answer(
+    server: ModelServer,
+) -> None:
+    key = 'vllm-"canary"/0123456789+abcdef='
+    endpoint = Endpoint(server.url, Outbound(GuardedTransport(parse_policy("1"))), key)
+    for status in (400, 200):
+        said = {"error": {"message": f"{'x' * 190} wrong key {key}"}, **completion()}
+        said["choices"][0]["text"] = f"my key is {key}"
+        body = json.dumps(said).encode()
+        server.instead["/v1/completions"] = sends(status, body, kind="application/json")
+        try:
+            told = repr(endpoint.complete("m", "p", SETTINGS, timeout_s=5))
+            assert "my key is [secret]" in told
+        except EndpointRefuses as refused:
+            told = str(refused)
+        for part in ("canary", "vllm-", "012345", "abcdef"):
+            assert part not in told, status
+    endpoint.close()
+
+
 def test_a_quantile_is_one_of_the_values() -> None:
     values = [float(value) for value in range(1, 101)]
     assert (quantile(values, 0.5), quantile(values, 0.95), quantile(values, 1.0)) == (50, 95, 100)

@@ -48,6 +48,41 @@ TARGETS: list[tuple[dict[str, object], str]] = [
 ]
 
 
+HTTP = {"name": "http", "url": "https://h", "secret": "ARL_SECRET_H"}
+RAY = {"name": "ray", "address": "auto", "storage": "file:///mnt/x"}
+KEY = "sk-live-0f3a9b"
+
+
+@pytest.mark.parametrize(
+    ("field", "target"),
+    [
+        ("target.secret", {**HTTP, "secret": KEY}),
+        ("target.secret", {"name": "local", "secret": KEY}),
+        ("target.url", {**HTTP, "url": f"https://u:{KEY}@h"}),
+        ("target.url", {**HTTP, "url": f"https://h/?api_key={KEY}"}),
+        ("target.url", {**HTTP, "url": f"https://h:{KEY}"}),
+        ("target.address", {**RAY, "address": f"ray://u:{KEY}@head:10001"}),
+        ("target.storage", {**RAY, "storage": f"s3://id:{KEY}@bucket/arl"}),
+        ("target.storage", {**RAY, "storage": f"s3://bucket/arl?secret_key={KEY}&x=1"}),
+    ],
+)
+def test_a_key_where_its_name_belongs_is_refused_and_not_repeated(
+    field: str, target: dict[str, object]
+) -> None:
+    with pytest.raises(StudyRefused) as refused:
+        parse_study(changed(COMMAND, target=target))
+    assert field in [found.field for found in refused.value.problems]
+    assert KEY not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "storage", ["s3://bucket/arl", "s3://bucket/arl?region=eu", "file:///mnt/shared/a@b"]
+)
+def test_an_address_that_holds_no_key_is_taken(storage: str) -> None:
+    spec = parse_study(changed(COMMAND, target={**RAY, "storage": storage}))
+    assert spec.target.storage == storage
+
+
 @pytest.mark.parametrize(("document", "problem"), TARGETS)
 def test_a_target_is_given_what_it_reads_and_nothing_else(
     document: dict[str, object], problem: str

@@ -326,6 +326,22 @@ def test_a_key_is_sent_and_never_recorded_even_if_the_server_repeats_it(chats: l
     assert "Bearer [secret]" in repr(reply)
 
 
+@pytest.mark.parametrize("before", [0, 280, 295, 1990, 20_000])
+def test_no_part_of_a_key_is_recorded_wherever_an_error_is_cut(
+    chats: list[Chat], before: int
+) -> None:
+    key = 'sk-"canary"/0123456789+abcdef='
+    said = json.dumps({"error": {"message": f"{'x' * before} wrong key {key}"}})
+    with m.model_endpoint(lambda _: m.sends(401, said)) as endpoint:
+        given = {"url": endpoint.url, "model": "m", "secret": "ARL_SECRET_KEY"}
+        chat = Chat(options(endpoints=[given]), lambda name: key)
+        chats.append(chat)
+        reply = ask(chat)
+    assert outcomes(reply) == ["unauthorized"]
+    for part in ("canary", "sk-", "012345", "abcdef"):
+        assert part not in repr(reply)
+
+
 def test_what_no_database_takes_is_replaced(chats: list[Chat]) -> None:
     reply, _, _ = asked_of(m.in_turn(m.says("a\x00b\ud800c")))
     assert reply.answer is not None
