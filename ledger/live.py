@@ -9,7 +9,9 @@ from sqlalchemy import Select, func, select
 from ledger.conversion_reads import Converting, load_converting
 from ledger.curves import Curve, Grow, load_curves
 from ledger.database import ReadSession
+from ledger.digest_set import DigestSet
 from ledger.errors import NotFound
+from ledger.finished_trials import Finished
 from ledger.live_history import load_history
 from ledger.records import (
     Artifact,
@@ -40,11 +42,11 @@ from ledger.rows import (
     study_from,
     trial_from,
 )
-from ledger.search import FinishedTrial
 from ledger.states import (
     ATTEMPT_TERMINAL,
     TRIAL_TERMINAL,
-    CandidateState,
+    AttemptState,
+    TrialState,
 )
 from ledger.trial_parts import (
     chunks,
@@ -57,6 +59,9 @@ from ledger.trial_parts import (
 AttemptKey: TypeAlias = tuple[str | None, AttemptKind, Split | None]
 """(trial id, kind, split): attempts with one key are numbered by their index."""
 
+_UNFINISHED: Final = sorted(set(TrialState) - TRIAL_TERMINAL)
+_OPEN: Final = sorted(set(AttemptState) - ATTEMPT_TERMINAL)
+"""Named one by one, so that an index finds them among a million others."""
 _MEASURED_KINDS: Final = (TrialKind.BASELINE, TrialKind.REPLAY, TrialKind.CONVERSION)
 
 
@@ -74,7 +79,7 @@ class LiveState:
     """The same."""
     converting: Converting
     candidates: Mapping[str, Candidate]
-    """Of every trial in `trials`, `baselines` and `replays`, and every kept one; by id."""
+    """Of every trial in `trials`, `baselines` and `replays`; by id."""
     attempts: Sequence[Attempt]
     """Not ended yet, in the order of their creation."""
     past_attempts: Sequence[Attempt]
@@ -85,9 +90,9 @@ class LiveState:
     """Of every trial in `trials` and every one that is no search trial; by trial id."""
     artifacts: Mapping[str, Sequence[Artifact]]
     """Of every trial in `trials` and every one that is no search trial; by trial id."""
-    finished: Sequence[FinishedTrial]
+    finished: Finished
     """Search trials that ended, in the order of finishing."""
-    proposed: frozenset[str]
+    proposed: set[str] | DigestSet
     """Parameter digests of every search trial."""
     search_count: int
     """How many search trials were proposed: `History.next_number` of the next call."""
@@ -115,11 +120,12 @@ def load_live(
     grow: Grow | None = None,
     with_scores: bool = False,
     with_times: bool = False,
+    packed: bool = False,
 ) -> LiveState:
     """Everything a worker needs to go on with a study. Raises NotFound. With `curve_metric`, also
     the reported values of that metric of every trial, of each what `grow` keeps when a value
     comes; with `with_scores`, every metric of every finished trial; with `with_times`, what its
-    attempts took."""
+    attempts took; with `packed`, the history as whoever reads little of it wants it."""
     run = session.connection.execute
     study = _study(session, study_id)
     trials = [trial_from(r) for r in run(_tracked_trials(study_id))]
@@ -127,8 +133,9 @@ def load_live(
     live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
     attempts = _attempts(session, study_id, live_ids)
     live_attempts = [a for a in attempts if a.state not in ATTEMPT_TERMINAL]
-    history = load_history(session, study_id, with_scores=with_scores, with_times=with_times)
-    finished, proposed, search_count = history
+    history = load_history(
+        session, study_id, with_scores=with_scores, with_times=with_times, packed=packed
+    )
     next_number, next_finish = _next_numbers(session, study_id)
     batches = _batches(session, [a.id for a in live_attempts])
     return LiveState(
@@ -138,15 +145,15 @@ def load_live(
         baselines=[t for t in trials if t.kind is TrialKind.BASELINE],
         replays=[t for t in trials if t.kind is TrialKind.REPLAY],
         converting=load_converting(session, study_id, trials),
-        candidates=_candidates(session, study_id, {t.candidate_id for t in trials}),
+        candidates=_candidates(session, {t.candidate_id for t in trials}),
         attempts=live_attempts,
         past_attempts=[a for a in attempts if a.state in ATTEMPT_TERMINAL],
         attempt_counts=_counts(attempts),
         evaluations=load_evaluations(session, ids),
         artifacts=load_artifacts(session, ids),
-        finished=finished,
-        proposed=proposed,
-        search_count=search_count,
+        finished=history.finished,
+        proposed=history.proposed,
+        search_count=history.search_count,
         next_number=next_number,
         next_finish_seq=next_finish,
         value_batches={attempt_id: found[0] for attempt_id, found in batches.items()},
@@ -172,23 +179,27 @@ def _families(session: ReadSession, study_id: str) -> list[Family]:
 
 def _tracked_trials(study_id: str) -> Select[tuple[object, ...]]:
     """Trials that have not ended, and all that are not search trials."""
-    live = TRIALS.c.state.not_in(sorted(TRIAL_TERMINAL))
-    tracked = live | TRIALS.c.kind.in_(_MEASURED_KINDS)
+    tracked = TRIALS.c.state.in_(_UNFINISHED) | TRIALS.c.kind.in_(_MEASURED_KINDS)
     return select(TRIALS).where(TRIALS.c.study_id == study_id, tracked).order_by(TRIALS.c.number)
 
 
 def _attempts(session: ReadSession, study_id: str, live_trials: set[str]) -> list[Attempt]:
     """All that have not ended, all of live trials, and all without a trial."""
-    found: dict[str, Attempt] = {}
-    live = ATTEMPTS.c.state.not_in(sorted(ATTEMPT_TERMINAL)) | ATTEMPTS.c.trial_id.is_(None)
-    query = select(ATTEMPTS).where(ATTEMPTS.c.study_id == study_id, live)
-    for row in session.connection.execute(query):
+    found = {attempt.id: attempt for attempt in open_attempts(session, study_id)}
+    alone = select(ATTEMPTS).where(ATTEMPTS.c.study_id == study_id, ATTEMPTS.c.trial_id.is_(None))
+    for row in session.connection.execute(alone):
         found[row.id] = attempt_from(row)
     for ids in chunks(sorted(live_trials)):
         query = select(ATTEMPTS).where(ATTEMPTS.c.trial_id.in_(ids))
         for row in session.connection.execute(query):
             found[row.id] = attempt_from(row)
     return sorted(found.values(), key=lambda a: (a.created_at, a.kind, a.index))
+
+
+def open_attempts(session: ReadSession, study_id: str) -> list[Attempt]:
+    """A study's attempts that have not ended, in no order."""
+    query = select(ATTEMPTS).where(ATTEMPTS.c.study_id == study_id, ATTEMPTS.c.state.in_(_OPEN))
+    return [attempt_from(row) for row in session.connection.execute(query)]
 
 
 def _counts(attempts: Sequence[Attempt]) -> dict[AttemptKey, int]:
@@ -205,13 +216,9 @@ def _next_numbers(session: ReadSession, study_id: str) -> tuple[int, int]:
     return (-1 if row[0] is None else int(row[0])) + 1, int(row[1] or 0) + 1
 
 
-def _candidates(session: ReadSession, study_id: str, ids: set[str]) -> dict[str, Candidate]:
+def _candidates(session: ReadSession, ids: set[str]) -> dict[str, Candidate]:
     found: dict[str, Candidate] = {}
-    kept = CANDIDATES.c.state == CandidateState.KEPT
-    query = select(CANDIDATES).where(CANDIDATES.c.study_id == study_id, kept)
-    for row in session.connection.execute(query):
-        found[row.id] = candidate_from(row)
-    for chunk in chunks(sorted(ids - found.keys())):
+    for chunk in chunks(sorted(ids)):
         query = select(CANDIDATES).where(CANDIDATES.c.id.in_(chunk))
         for row in session.connection.execute(query):
             found[row.id] = candidate_from(row)

@@ -1,74 +1,95 @@
 """The finished search trials of a study, as its proposer is told of them."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final
 
+from sqlalchemy import Row as DatabaseRow
 from sqlalchemy import Select, select
 
 from ledger.database import ReadSession
-from ledger.digests import sha256_hex
+from ledger.digest_set import DigestSet
+from ledger.finished_trials import BLOCK, Columns, Finished, FinishedTrials
 from ledger.records import Split, TrialKind, Verdict
 from ledger.rows import CANDIDATES, EVALUATIONS, TRIALS
-from ledger.search import DETAIL_CHARS, TIME_DIGITS, FinishedTrial
-from ledger.states import Reason, TrialState
+from ledger.search import DETAIL_CHARS, TIME_DIGITS
 from ledger.trial_parts import load_times
 
-_TOGETHER: Final = 1000
-"""Rows whose JSON is read at once: it is faster, and their parameters' names take no room each."""
+_NO_SCORES: Final = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedHistory:
+    finished: Finished
+    """Search trials that ended, in the order of finishing."""
+    proposed: set[str] | DigestSet
+    """Parameter digests of every search trial."""
+    search_count: int
+    """How many search trials there are."""
 
 
 def load_history(
-    session: ReadSession, study_id: str, *, with_scores: bool, with_times: bool
-) -> tuple[list[FinishedTrial], frozenset[str], int]:
-    """Finished search trials in order, parameter digests of all search trials, their number."""
-    finished: list[FinishedTrial] = []
-    proposed: set[str] = set()
+    session: ReadSession, study_id: str, *, with_scores: bool, with_times: bool, packed: bool
+) -> LoadedHistory:
+    """With `packed`, for whoever looks at little of it: see ledger.finished_trials."""
     times = load_times(session, study_id) if with_times else {}
-    found = session.connection.execute(_search_trials(study_id, with_scores=with_scores))
-    count, words = 0, dict[str, str]()
-    for rows in found.partitions(_TOGETHER):
-        count += len(rows)
+    history = FinishedTrials()
+    digests: list[bytes] = []
+    found = session.connection.execute(_finished(study_id, with_scores=with_scores))
+    for rows in found.partitions(BLOCK):
+        columns = _columns(rows, times, with_scores=with_scores)
         # Parameters are stored as their canonical JSON, so this is digests.params_digest.
-        proposed.update(sha256_hex(row.params.encode()) for row in rows)
-        ended = [row for row in rows if row.finish_seq is not None]
-        params = _objects([row.params for row in ended])
-        scores = _objects([(with_scores and row.scores) or "{}" for row in ended])
-        for row, chosen, scored in zip(ended, params, scores, strict=True):
-            finished.append(_trial(row, chosen, scored, times.get(row.number, 0.0), words))
-    return finished, frozenset(proposed), count
-
-
-def _objects(texts: Sequence[str]) -> list[Any]:
-    found: list[Any] = json.loads(f"[{','.join(texts)}]")
-    return found
-
-
-def _trial(
-    row: Any, params: Any, scores: Any, wall_s: float, words: dict[str, str]
-) -> FinishedTrial:
-    """`words` holds what many trials say, once."""
-    digest = row.source_digest
-    return FinishedTrial(
-        number=row.number,
-        params=params,
-        state=TrialState(row.state),
-        value=row.value,
-        reason=Reason(row.reason),
-        candidate_id=row.candidate_id,
-        kept=row.verdict == Verdict.KEEP,
-        scores=scores,
-        detail=row.detail[:DETAIL_CHARS],
-        proposer=words.setdefault(row.proposer, row.proposer),
-        parent_id=row.parent_id,
-        rationale=row.rationale[:DETAIL_CHARS],
-        source_digest=None if digest is None else words.setdefault(digest, digest),
-        wall_s=round(wall_s, TIME_DIGITS),
+        digests.extend(sha256(params.encode()).digest() for params in columns.params)
+        history.extend_with(columns)
+    for (params,) in session.connection.execute(_unfinished(study_id)):
+        digests.append(sha256(params.encode()).digest())
+    return LoadedHistory(
+        finished=history if packed else list(history),
+        proposed=DigestSet(digests) if packed else {digest.hex() for digest in digests},
+        search_count=len(digests),
     )
 
 
-def _search_trials(study_id: str, *, with_scores: bool) -> Select[Any]:
-    """Every search trial with its candidate's part, the finished ones in order."""
+def _columns(
+    rows: Sequence[DatabaseRow[Any]], times: Mapping[int, float], *, with_scores: bool
+) -> Columns:
+    read = dict(zip(_FIELDS, zip(*rows, strict=True), strict=False))
+    scores = [text or _NO_SCORES for text in read.pop("scores")] if with_scores else None
+    verdicts, numbers = read.pop("verdict"), read["number"]
+    cut = {
+        name: [text and text[:DETAIL_CHARS] for text in read[name]]
+        for name in ("detail", "rationale")
+    }
+    return Columns(
+        **read | cut,
+        kept=[verdict == Verdict.KEEP for verdict in verdicts],
+        scores=scores or [_NO_SCORES] * len(rows),
+        wall_s=[round(times.get(number, 0.0), TIME_DIGITS) for number in numbers]
+        if times
+        else [0.0] * len(rows),
+    )
+
+
+_FIELDS: Final = (
+    "number",
+    "state",
+    "value",
+    "reason",
+    "candidate_id",
+    "params",
+    "verdict",
+    "detail",
+    "proposer",
+    "parent_id",
+    "rationale",
+    "source_digest",
+    "scores",
+)
+
+
+def _finished(study_id: str, *, with_scores: bool) -> Select[Any]:
+    """Search trials that ended, with their candidate's part, in order: the fields of _FIELDS."""
     columns = (
         TRIALS.c.number,
         TRIALS.c.state,
@@ -77,7 +98,6 @@ def _search_trials(study_id: str, *, with_scores: bool) -> Select[Any]:
         TRIALS.c.candidate_id,
         CANDIDATES.c.params,
         TRIALS.c.verdict,
-        TRIALS.c.finish_seq,
         TRIALS.c.detail,
         CANDIDATES.c.proposer,
         CANDIDATES.c.parent_id,
@@ -90,7 +110,19 @@ def _search_trials(study_id: str, *, with_scores: bool) -> Select[Any]:
     if with_scores:
         query = query.outerjoin(EVALUATIONS, scored)
     return (
-        query.where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)
+        _of_search(query, study_id)
+        .where(TRIALS.c.finish_seq.is_not(None))
         .order_by(TRIALS.c.finish_seq)
-        .execution_options(yield_per=_TOGETHER)
+        .execution_options(yield_per=BLOCK)
     )
+
+
+def _unfinished(study_id: str) -> Select[Any]:
+    """The parameters of the other search trials."""
+    query = select(CANDIDATES.c.params)
+    query = query.join(TRIALS, CANDIDATES.c.id == TRIALS.c.candidate_id)
+    return _of_search(query, study_id).where(TRIALS.c.finish_seq.is_(None))
+
+
+def _of_search(query: Select[Any], study_id: str) -> Select[Any]:
+    return query.where(TRIALS.c.study_id == study_id, TRIALS.c.kind == TrialKind.SEARCH)

@@ -11,7 +11,7 @@ from ledger.curves import parse_values, read_values
 from ledger.database import ReadSession
 from ledger.errors import NotFound
 from ledger.listing import StudySummary, list_studies, maximizes
-from ledger.live import LiveState, load_live
+from ledger.live import LiveState, load_live, open_attempts
 from ledger.records import (
     Artifact,
     ArtifactRole,
@@ -107,6 +107,7 @@ __all__ = [
     "load_evaluations",
     "load_live",
     "maximizes",
+    "open_attempts",
     "parse_values",
     "pending_commands",
     "read_values",

@@ -140,8 +140,8 @@ def _display(
 def _watch(service: Service, study_id: str) -> Watch:
     """A watch that knows since when the attempts run that are running already."""
     with service.ledger.read() as session:
-        live = reads.load_live(session, study_id)
-    return Watch(started={a.id: a.started_at for a in live.attempts if a.started_at is not None})
+        found = reads.open_attempts(session, study_id)
+    return Watch(started={a.id: a.started_at for a in found if a.started_at is not None})
 
 
 # --- what is said ------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def _say_how_to_resume(service: Service, studies: Sequence[Study]) -> None:
         if study.state in STUDY_TERMINAL:
             continue
         with service.ledger.read() as session:
-            running = len(reads.load_live(session, study.id).attempts)
+            running = len(reads.open_attempts(session, study.id))
         goes_on = (
             f"{several(running, 'attempt')} of it {'goes' if running == 1 else 'go'} on running"
             if running

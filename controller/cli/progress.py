@@ -14,6 +14,7 @@ from controller.steps.propose import baselines_wanted
 from controller.steps.view import LiveTrial, StudyView
 from evaluator.objective import is_better
 from ledger import summaries
+from ledger.finished_trials import Outcome, outcomes_of
 from ledger.records import (
     AttemptKind,
     BudgetLine,
@@ -84,7 +85,7 @@ class Facts:
     """At least and at most, as far as the trials so far tell."""
 
 
-def outcome_of(trial: FinishedTrial) -> str:
+def outcome_of(trial: FinishedTrial | Outcome) -> str:
     """One word for how a search trial ended."""
     if trial.state is not TrialState.COMPLETE:
         return str(trial.state)
@@ -142,13 +143,18 @@ class Watch:
         )
 
     def _count(self, view: StudyView) -> None:
-        for trial in view.finished[self._seen :]:
-            self.outcomes[outcome_of(trial)] += 1
-            value = trial.value
+        best = None if self.best is None else self.best.value
+        best_at: int | None = None
+        for place, told in enumerate(outcomes_of(view.finished, self._seen), self._seen):
+            self.outcomes[outcome_of(told)] += 1
+            value = told.value
             if value is None or not math.isfinite(value):
                 continue
-            if self.best is None or is_better(value, self.best.value, view.objective.direction):
-                self.best = Best(trial.number, trial.candidate_id, trial.params, value, trial.kept)
+            if best is None or is_better(value, best, view.objective.direction):
+                best, best_at = value, place
+        if best_at is not None and best is not None:
+            trial = view.finished[best_at]
+            self.best = Best(trial.number, trial.candidate_id, trial.params, best, trial.kept)
         self._seen = len(view.finished)
 
     def _note_starts(self, view: StudyView) -> None:

@@ -151,11 +151,11 @@ def _wait_for_effect(service: Service, study_id: str, verb: CommandVerb, *, driv
         return
     while True:
         with service.ledger.read() as session:
-            live = reads.load_live(session, study_id)
-        paused = live.study.state is StudyState.PAUSED and not live.attempts
-        if paused or live.study.state in STUDY_TERMINAL:
+            state = reads.get_study(session, study_id).state
+            is_still = not reads.open_attempts(session, study_id)
+        if (state is StudyState.PAUSED and is_still) or state in STUDY_TERMINAL:
             return
-        if verb is CommandVerb.EXTEND and live.study.state is StudyState.RUNNING:
+        if verb is CommandVerb.EXTEND and state is StudyState.RUNNING:
             return
         time.sleep(POLL_S)
 

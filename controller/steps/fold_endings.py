@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
+from controller.steps.candidates import Known
 from controller.steps.fold_conversions import file_converted
 from controller.steps.fold_retention import file_saved
-from controller.steps.view import Known, Leader, LiveTrial, Measured, StudyView, needs_times
+from controller.steps.view import Leader, LiveTrial, Measured, StudyView, needs_times
 from evaluator.objective import is_better
 from evaluator.pruning import Curve, OtherCurve, pack_curve
 from ledger.projection import printable

@@ -5,23 +5,26 @@ from typing import Final
 
 from controller.decisions.retention import Ended, Saved
 from controller.spec.space import baseline_params
+from controller.steps.candidates import Known, answers
 from controller.steps.changed_spec import load_spec
 from controller.steps.fold_conversions import file_converted
-from controller.steps.fold_endings import file_curve, note_best
+from controller.steps.fold_endings import file_curve
 from controller.steps.loading_trials import live_trial, load_live_trials
 from controller.steps.view import (
     DURATIONS_KEPT,
-    Known,
     Leader,
     Measured,
     StudyView,
     needs_scores,
     needs_times,
+    rereads_history,
 )
+from evaluator.objective import is_better
 from evaluator.pruning import bounded_curve
 from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
+from ledger.finished_trials import FinishedTrials, Outcome, outcomes_of
 from ledger.live import LiveState
 from ledger.records import (
     Evaluation,
@@ -32,8 +35,7 @@ from ledger.records import (
     TrialKind,
 )
 from ledger.saved_reads import saved_artifacts
-from ledger.search import FinishedTrial
-from ledger.states import TRIAL_TERMINAL, Reason, TrialState
+from ledger.states import TRIAL_TERMINAL, Reason
 
 INCUMBENT: Final = "incumbent"
 """Where the report of `inputs_frozen` names whom the study has to beat."""
@@ -54,10 +56,11 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
         grow=bounded_curve,
         with_scores=needs_scores(spec),
         with_times=needs_times(spec),
+        packed=not rereads_history(spec),
     )
     view = StudyView(study=state.study, spec=spec, budgets=dict(state.budgets))
-    view.finished = list(state.finished)
-    view.proposed = set(state.proposed)
+    view.finished = state.finished
+    view.proposed = state.proposed
     view.next_number = state.next_number
     view.next_search = state.search_count
     view.finish_seq = state.next_finish_seq - 1
@@ -106,10 +109,12 @@ def load_saved(session: ReadSession, view: StudyView) -> None:
 def _load_curves(view: StudyView, state: LiveState) -> None:
     """File the curves of ended trials as if they had just ended: baselines, then search trials in
     the order of finishing, then replays."""
+    if not state.curves:
+        return
     curves = {number_of(trial_id): curve for trial_id, curve in state.curves.items()}
     ended = [
         *((t.number, t.kind, t.state) for t in state.baselines),
-        *((t.number, TrialKind.SEARCH, t.state) for t in state.finished),
+        *((t.number, TrialKind.SEARCH, t.state) for t in outcomes_of(state.finished)),
         *((t.number, t.kind, t.state) for t in state.replays),
     ]
     for number, kind, trial_state in ended:
@@ -161,8 +166,14 @@ def _load_answers(view: StudyView) -> None:
         known = None if value is None else Known(number_of(measured.trial_id), value)
         if view.candidates.get(measured.candidate_id) is None:
             view.candidates[measured.candidate_id] = known
-    for trial in view.finished:
-        _load_answer(view, trial)
+    again: set[int] | None = None
+    if isinstance(view.finished, FinishedTrials):
+        again = view.candidates.look_up_in(view.finished)
+        again |= {hash(measured.candidate_id) for measured in view.baselines}
+    for told in outcomes_of(view.finished):
+        _note_value(view, told)
+        if again is None or hash(told.candidate_id) in again:
+            _load_answer(view, told)
 
 
 def number_of(trial_id: str) -> int:
@@ -170,18 +181,26 @@ def number_of(trial_id: str) -> int:
     return int(trial_id.rpartition("-")[2])
 
 
-def _load_answer(view: StudyView, trial: FinishedTrial) -> None:
-    known = view.candidates.setdefault(trial.candidate_id, None)
-    if trial.state is not TrialState.COMPLETE or trial.reason is Reason.DUPLICATE:
+def _note_value(view: StudyView, told: Outcome) -> None:
+    value = told.value
+    if value is None or not answers(told):
         return
-    if trial.value is not None and trial.reason is not Reason.INFEASIBLE:
-        note_best(view, trial.value)
-    if trial.kept and trial.value is not None:
-        view.leader = Leader(trial.candidate_id, trial.value)
+    if told.reason is not Reason.INFEASIBLE:
+        best = view.best_value
+        if best is None or is_better(value, best, view.spec.objective.direction):
+            view.best_value = value
+    if told.kept:
+        view.leader = Leader(told.candidate_id, value)
+
+
+def _load_answer(view: StudyView, told: Outcome) -> None:
+    known = view.candidates.entered(told.candidate_id)
+    if not answers(told):
+        return
     if known is None:
-        view.candidates[trial.candidate_id] = Known(trial.number, trial.value)
-    elif known.value is not None and trial.value is not None:
-        view.repeats.setdefault(trial.candidate_id, [known.value]).append(trial.value)
+        view.candidates[told.candidate_id] = Known(told.number, told.value)
+    elif known.value is not None and told.value is not None:
+        view.repeats.setdefault(told.candidate_id, [known.value]).append(told.value)
 
 
 def _load_incumbent(session: ReadSession, view: StudyView) -> None:

@@ -27,6 +27,7 @@ from controller.steps.view import StudyView
 from ledger import entries as e
 from ledger.digests import derive_seed
 from ledger.errors import Conflict
+from ledger.finished_trials import outcomes_of
 from ledger.records import Family, Split, TrialKind
 from ledger.search import Proposal
 from ledger.states import FamilyState, Reason, StudyState, TrialState
@@ -71,10 +72,11 @@ def _open_best(ctx: StepContext) -> None:
     if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
         ctx.move(StudyState.COMPLETED, detail=f"not replayed: {MOVED}")
         return
-    broken = {t.candidate_id for t in view.finished if t.reason is Reason.INFEASIBLE}
+    told = outcomes_of(view.finished)
+    broken = {t.candidate_id for t in told if t.reason is Reason.INFEASIBLE}
     screened = [
         Screened(candidate=t.candidate_id, value=t.value)
-        for t in view.finished
+        for t in outcomes_of(view.finished)
         if t.state is TrialState.COMPLETE and t.candidate_id not in broken
     ]
     try:

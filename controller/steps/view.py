@@ -11,9 +11,12 @@ from typing import Final
 
 from controller.decisions.retention import Saved
 from controller.spec.study import StudySpec
+from controller.steps.candidates import Candidates
 from evaluator.pruning import OtherCurve, PackedCurve
 from ledger import entries as e
 from ledger.conversion_records import Conversion
+from ledger.digest_set import DigestSet
+from ledger.finished_trials import Finished
 from ledger.records import (
     ArtifactRole,
     AttemptKind,
@@ -28,7 +31,7 @@ from ledger.records import (
     Study,
     TrialKind,
 )
-from ledger.search import Constraint, FinishedTrial, History, PendingTrial
+from ledger.search import Constraint, History, PendingTrial
 from ledger.states import (
     AttemptState,
     ConversionState,
@@ -146,15 +149,6 @@ class Converted:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Where a duplicate of a candidate finds its answer."""
-
-    number: int
-    """Of the trial that first gave it."""
-    value: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Leader:
     """The best screened candidate so far."""
 
@@ -175,6 +169,13 @@ def needs_scores(spec: StudySpec) -> bool:
     return bool(spec.objectives or spec.constraints) or told.reads_scores
 
 
+def rereads_history(spec: StudySpec) -> bool:
+    """Whether something goes over the whole history at each call: then it stays unpacked."""
+    chosen = spec.proposer
+    told = describe(chosen.name, chosen.options)
+    return told.rereads or chosen.options.get("release") == "ladder"
+
+
 def needs_times(spec: StudySpec) -> bool:
     return describe(spec.proposer.name, spec.proposer.options).reads_times
 
@@ -187,9 +188,9 @@ class StudyView:
     live: dict[str, LiveTrial] = field(default_factory=dict)
     prepare: LiveAttempt | None = None
     prepare_launches: int = 0
-    finished: list[FinishedTrial] = field(default_factory=list)
-    proposed: set[str] = field(default_factory=set)
-    candidates: dict[str, Known | None] = field(default_factory=dict)
+    finished: Finished = field(default_factory=list)
+    proposed: set[str] | DigestSet = field(default_factory=set)
+    candidates: Candidates = field(default_factory=Candidates)
     """Every candidate id of the study, and the trial that first answered it, if one has."""
     model_calls: int = 0
     """Requests to language models so far: the number of the next one."""

@@ -2,14 +2,17 @@
 
 import copy
 import os
+import random
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ledger.digest_set import DigestSet
 from ledger.digests import params_digest
+from ledger.finished_trials import BLOCK, FinishedTrials
 from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History, PendingTrial, Proposal
 from ledger.states import Reason, TrialState
@@ -17,7 +20,15 @@ from proposers.host import ask
 from proposers.options import HostedOptions
 from proposers.protocol import Closable, Proposer
 from proposers.registry import PROPOSERS, Setup, build_here, build_proposer, read_options
-from proposers.search_space import Categorical, Float, Int, SearchSpace, cardinality, faults
+from proposers.search_space import (
+    Categorical,
+    Float,
+    Int,
+    SearchSpace,
+    cardinality,
+    faults,
+    sample,
+)
 from tests.hosted_proposers import pid_of
 
 OBJECTIVE = Objective(metric="score", direction=Direction.MAXIMIZE)
@@ -263,3 +274,23 @@ def test_what_is_hosted_is_registered_as_one_that_can_be() -> None:
         assert found.is_slow, "its calls must not hold up the loop"
         assert not found.asks_models, name
         assert not found.writes_patches, name
+
+
+def test_a_packed_history_gives_the_same_proposals(name: str) -> None:
+    """What does not go over all of it again and again is told a long one packed away."""
+    if PROPOSERS[name].rereads:
+        pytest.skip("it is always told a plain list")
+    space = space_for(name)
+    rng, told = random.Random(2), Study(name, space)
+    told.params = [sample(space, rng) for _ in range(BLOCK + 20)]
+    plain = told.history()
+    packed = FinishedTrials()
+    for trial in plain.finished:
+        packed.append(trial)
+    proposed = DigestSet(bytes.fromhex(digest) for digest in plain.proposed)
+    given = [
+        build_here(name, setup_of(name, space)).propose(history, count=3, seed=1, state=None)
+        for history in (plain, replace(plain, finished=packed, proposed=proposed))
+    ]
+    assert given[0] == given[1]
+    assert given[0].state == given[1].state
