@@ -70,6 +70,9 @@ def rows_of(first: dict[str, Any]) -> dict[str, Callable[[Any], str]]:
         "ledger, MB": lambda one: f"{one['bytes']['file'] / 1e6:.0f}" if "bytes" in one else "",
         "columns kept, MB": lambda one: f"{one['columns_bytes'] / 1e6:.1f}",
         "write 1,000 values": lambda one: _pair(one["recording"]),
+        "server: read once beside all else, s of its processor": lambda one: (
+            f"{one['kept_cpu_s']:.1f}"
+        ),
         "server: start to first page, s": lambda one: f"{one['start_to_first_page_s']:.2f}",
         "server: memory after all, MB": lambda one: f"{one['memory_mb']:.0f}",
         "resume: first action, s (processor)": lambda one: (

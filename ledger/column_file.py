@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 
 from sqlalchemy import select
 
+from ledger.column_tables import LAYOUT, forget, is_damage, transaction
 from ledger.database import ReadSession
 from ledger.records import Study
 from ledger.rows import ENTRIES
@@ -37,27 +38,6 @@ _IDLE: Final = 8
 _ASKED_EVERY_S: Final = 3600.0
 _SETTLED_S: Final = 60.0
 """No session lasts so long: what was kept that long ago and lies ahead of one, the ledger lost."""
-_LAYOUT: Final = """
-CREATE TABLE IF NOT EXISTS kept (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    study TEXT NOT NULL,
-    name TEXT NOT NULL,
-    last INTEGER NOT NULL,
-    head_seq INTEGER NOT NULL,
-    head_digest TEXT NOT NULL,
-    places INTEGER NOT NULL,
-    asked_at REAL NOT NULL,
-    moved_at REAL NOT NULL,
-    data BLOB,
-    UNIQUE (study, name)
-);
-CREATE TABLE IF NOT EXISTS places (
-    kept INTEGER NOT NULL,
-    key NOT NULL,
-    number INTEGER NOT NULL,
-    PRIMARY KEY (kept, key, number)
-) WITHOUT ROWID;
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +81,7 @@ class ColumnFile:
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-            if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+            if isinstance(error, sqlite3.DatabaseError) and is_damage(error):
                 self._discard()
             raise
         with self._lock:
@@ -116,8 +96,10 @@ class ColumnFile:
         for connection in idle:
             connection.close()
 
-    def find(self, session: ReadSession, study: Study, name: str) -> Kept | None:
-        """What is kept, if the ledger still stands behind it."""
+    def find(
+        self, session: ReadSession, study: Study, name: str, *, is_asked: bool = True
+    ) -> Kept | None:
+        """What is kept, if the ledger still stands behind it; and that somebody asked for it."""
         with self.open() as file:
             row = file.execute(
                 "SELECT id, last, head_seq, head_digest, asked_at, moved_at FROM kept"
@@ -132,7 +114,7 @@ class ColumnFile:
                     raise ColumnsLost(f"{name} of {study.id} is kept as of a later moment")
                 forget(file, found.id)
                 return None
-            if row[4] < time.time() - _ASKED_EVERY_S:
+            if is_asked and row[4] < time.time() - _ASKED_EVERY_S:
                 asked = (time.time(), found.id)
                 file.execute("UPDATE kept SET asked_at = ? WHERE id = ?", asked)
         return found
@@ -160,13 +142,20 @@ class ColumnFile:
             trusted.add(head)
 
     def extend(
-        self, study: Study, name: str, known: Kept | None, last: int, places: Sequence[Place]
+        self,
+        study: Study,
+        name: str,
+        known: Kept | None,
+        last: int,
+        places: Sequence[Place],
+        *,
+        is_asked: bool = True,
     ) -> Kept | None:
         """Add what was read between `known` and `last` as the study stands; None where another
-        process was there first."""
+        process was there first. A column that nobody asked for is the first to go."""
         self._check_room()
         with self.open() as file, transaction(file):
-            kept = self._moved(file, study, name, known, last)
+            kept = self._moved(file, study, name, known, last, is_asked=is_asked)
             if kept is not None:
                 rows = ((kept.id, key, number) for key, number in sorted(places))
                 file.executemany("INSERT INTO places VALUES (?, ?, ?)", rows)
@@ -191,7 +180,14 @@ class ColumnFile:
         return None if row is None else row[0]
 
     def _moved(
-        self, file: sqlite3.Connection, study: Study, name: str, known: Kept | None, last: int
+        self,
+        file: sqlite3.Connection,
+        study: Study,
+        name: str,
+        known: Kept | None,
+        last: int,
+        *,
+        is_asked: bool = True,
     ) -> Kept | None:
         """The row of a name, which now reaches to `last`; None where it was not `known`."""
         now = (last, study.head_seq, study.head_digest, time.time())
@@ -200,7 +196,7 @@ class ColumnFile:
                 "INSERT INTO kept"
                 " (study, name, last, head_seq, head_digest, moved_at, places, asked_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING",
-                (study.id, name, *now, now[-1]),
+                (study.id, name, *now, now[-1] if is_asked else 0.0),
             )
         else:
             moved = file.execute(
@@ -224,6 +220,13 @@ class ColumnFile:
             if file.execute("SELECT 1 FROM kept WHERE id = ?", (kept.id,)).fetchone() is None:
                 raise ColumnsLost("a column was let go of")
         return found
+
+    def size(self) -> tuple[int, int]:
+        """How many columns there are, and places in all of them."""
+        with self.open() as file:
+            query = "SELECT count(*), coalesce(sum(places), 0) FROM kept WHERE data IS NULL"
+            columns, places = file.execute(query).fetchone()
+        return int(columns), int(places)
 
     def trim(self, columns: int, places: int, but: Kept) -> None:
         """Let go of the columns that were asked for longest ago, beyond so many and so many
@@ -253,10 +256,10 @@ class ColumnFile:
             # NORMAL: a power cut may lose the latest of it, and damages nothing.
             for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-4000"):
                 connection.execute(f"PRAGMA {pragma}")
-            connection.executescript(_LAYOUT)
+            connection.executescript(LAYOUT)
         except sqlite3.DatabaseError as error:
             connection.close()
-            if _is_damage(error):
+            if is_damage(error):
                 self._discard()
             raise
         return connection
@@ -265,28 +268,3 @@ class ColumnFile:
         self.close()
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Malformed, or no database at all; not locked, full or of wrong use."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def forget(file: sqlite3.Connection, kept_id: int) -> None:
-    with transaction(file):
-        file.execute("DELETE FROM places WHERE kept = ?", (kept_id,))
-        file.execute("DELETE FROM kept WHERE id = ?", (kept_id,))
-
-
-@contextmanager
-def transaction(file: sqlite3.Connection) -> Iterator[None]:
-    """Whole or not at all."""
-    file.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            file.execute("ROLLBACK")
-        raise
-    file.execute("COMMIT")

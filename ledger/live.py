@@ -126,9 +126,8 @@ def load_live(
     the reported values of that metric of every trial, of each what `grow` keeps when a value
     comes; with `with_scores`, every metric of every finished trial; with `with_times`, what its
     attempts took; with `packed`, the history as whoever reads little of it wants it."""
-    run = session.connection.execute
     study = _study(session, study_id)
-    trials = [trial_from(r) for r in run(_tracked_trials(study_id))]
+    trials = [trial_from(r) for r in session.connection.execute(_tracked_trials(study_id))]
     ids = [trial.id for trial in trials]
     live_ids = {trial.id for trial in trials if trial.state not in TRIAL_TERMINAL}
     attempts = _attempts(session, study_id, live_ids)
@@ -159,7 +158,7 @@ def load_live(
         value_batches={attempt_id: found[0] for attempt_id, found in batches.items()},
         value_counts={attempt_id: found[1] for attempt_id, found in batches.items()},
         families=_families(session, study_id),
-        proposer_state=run(select(STATES.c.state).where(STATES.c.study_id == study_id)).scalar(),
+        proposer_state=_proposer_state(session, study_id),
         commands=pending_commands(session, study_id),
         curves=load_curves(session, study_id, curve_metric, grow) if curve_metric else {},
     )
@@ -170,6 +169,11 @@ def _study(session: ReadSession, study_id: str) -> Study:
     if row is None:
         raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
     return study_from(row)
+
+
+def _proposer_state(session: ReadSession, study_id: str) -> bytes | None:
+    query = select(STATES.c.state).where(STATES.c.study_id == study_id)
+    return session.connection.execute(query).scalar()
 
 
 def _families(session: ReadSession, study_id: str) -> list[Family]:

@@ -1,5 +1,8 @@
-"""How a study's trials ended, counted; of those that ended only the new ones are counted again."""
+"""How a study's trials ended, counted; of those that ended only the new ones are counted again,
+also by the next process: what was counted is kept in a file."""
 
+import json
+import logging
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
@@ -8,12 +11,20 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import func, select
 
+from ledger.column_file import UNUSABLE, ColumnFile, Kept
 from ledger.database import ReadSession
-from ledger.records import TrialKind, Verdict
+from ledger.records import Study, TrialKind, Verdict
 from ledger.rows import TRIALS
 from ledger.states import TRIAL_TERMINAL, Reason, TrialState
 
+log = logging.getLogger("arl.ledger")
+
 KEPT: Final = 1000
+STORED_AFTER: Final = 2000
+"""Trials that ended since the file was written, and a twentieth of those in it: then it is
+written again."""
+_STORED_SHARE: Final = 20
+_NAME: Final = "outcomes"
 _UNFINISHED: Final = sorted(state for state in TrialState if state not in TRIAL_TERMINAL)
 # In the order of the index, which then is all that is read.
 _KEYS: Final = (TRIALS.c.state, TRIALS.c.kind, TRIALS.c.verdict, TRIALS.c.reason)
@@ -36,31 +47,61 @@ class _Ended:
     counts: _Counts = field(default_factory=Counter)
     last: int = 0
     """`finish_seq` of the latest that is counted."""
+    stored: Kept | None = None
 
 
 class OutcomeCounts:
     """Every trial of a study, counted by kind, state, verdict and reason. Safe to share between
     threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: ColumnFile | None = None) -> None:
+        self._file = file
         self._known: OrderedDict[str, _Ended] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, session: ReadSession, study_id: str) -> list[OutcomeCount]:
+    def of(self, session: ReadSession, study: Study) -> list[OutcomeCount]:
         """As this session sees the study."""
-        newest = _newest(session, study_id)
+        newest = _newest(session, study.id)
         with self._lock:
-            known = self._known.get(study_id)
-        open_now = _count(session, study_id, TRIALS.c.state.in_(_UNFINISHED))
+            known = self._known.get(study.id)
+        if known is None:
+            known = self._load(session, study)
+        open_now = _count(session, study.id, TRIALS.c.state.in_(_UNFINISHED))
         if known is None or known.last > newest:
-            everything = _count(session, study_id)
-            ended = _Ended(everything - open_now, newest)
+            everything = _count(session, study.id)
+            ended = _Ended(everything - open_now, newest, None if known is None else known.stored)
         else:
             since = (TRIALS.c.finish_seq > known.last, TRIALS.c.finish_seq.is_not(None))
-            fresh = Counter[Any]() if known.last == newest else _count(session, study_id, *since)
-            ended = _Ended(known.counts + fresh, newest)
-        self._keep(study_id, ended)
+            fresh = Counter[Any]() if known.last == newest else _count(session, study.id, *since)
+            ended = _Ended(known.counts + fresh, newest, known.stored)
+        self._store(study, ended)
+        self._keep(study.id, ended)
         return _listed(ended.counts + open_now)
+
+    def _load(self, session: ReadSession, study: Study) -> _Ended | None:
+        if self._file is None:
+            return None
+        try:
+            stored = self._file.find(session, study, _NAME)
+            data = None if stored is None else self._file.load(stored)
+            if stored is None or data is None:
+                return None
+            counts = Counter({tuple(key): count for key, count in json.loads(data)})
+            return _Ended(counts, stored.last, stored)
+        except (*UNUSABLE, ValueError, TypeError) as error:
+            log.warning("trials of %s are counted anew: %s", study.id, error)
+            return None
+
+    def _store(self, study: Study, ended: _Ended) -> None:
+        """Once it is worth it."""
+        last = 0 if ended.stored is None else ended.stored.last
+        if self._file is None or ended.last - last < max(STORED_AFTER, last // _STORED_SHARE):
+            return
+        data = json.dumps([[list(key), count] for key, count in ended.counts.items()]).encode()
+        try:
+            ended.stored = self._file.store(study, _NAME, ended.stored, ended.last, data)
+        except UNUSABLE as error:
+            log.warning("counts of %s are not kept: %s", study.id, error)
 
     def _keep(self, study_id: str, ended: _Ended) -> None:
         with self._lock:

@@ -68,16 +68,19 @@ class FinishedColumns:
         return len(self.finish)
 
 
-def extend_finished(session: ReadSession, study_id: str, columns: FinishedColumns) -> int:
-    """Add the trials that ended since; what is there never changes. The `finish_seq` of the
-    latest trial of any kind that this session sees."""
+def extend_finished(
+    session: ReadSession, study_id: str, columns: FinishedColumns, *, whole: bool = True
+) -> int:
+    """Add the trials that ended since, or with `whole` false some of them; what is there never
+    changes. The `finish_seq` of the latest trial of any kind that this session sees."""
     newest = select(TRIALS.c.finish_seq).where(
         TRIALS.c.study_id == study_id, TRIALS.c.finish_seq.is_not(None)
     )
     found = session.connection.execute(newest.order_by(TRIALS.c.finish_seq.desc()).limit(1))
     last = int(found.scalar_one_or_none() or 0)
-    after = columns.finish[-1] if len(columns) else 0
-    while after < last:
+    known = len(columns)
+    after = columns.finish[-1] if known else 0
+    while after < last and (whole or len(columns) == known):
         until = min(last, after + _STRETCH)
         rows = session.fetch(
             _FINISHED,

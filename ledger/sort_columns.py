@@ -39,7 +39,7 @@ KEPT: Final = frozenset(
 STRETCH: Final = 100_000
 """Trials that are read and kept at once, at most."""
 COLUMNS_KEPT: Final = 500
-PLACES_KEPT: Final = 25_000_000
+PLACES_KEPT: Final = 40_000_000
 """Of all columns together, at some 20 bytes each."""
 _TURNS: Final = 64
 """Columns that are read at the same time, at most; one is read by one request."""

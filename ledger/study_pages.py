@@ -108,7 +108,7 @@ def _read_cursor(cursor: str, sort: StudySort) -> tuple[float | str, str]:
 def tally_study(session: ReadSession, study: Study, outcomes: OutcomeCounts) -> StudyTally:
     """Counted in an index, the best value looked up in another."""
     trials: Counter[TrialState] = Counter()
-    for outcome in outcomes.of(session, study.id):
+    for outcome in outcomes.of(session, study):
         trials[outcome.state] += outcome.count
     value = TRIALS.c.value.desc() if maximizes(study) else TRIALS.c.value
     best = (

@@ -70,9 +70,6 @@ class Registered:
     """Whether it is told every metric of a trial."""
     reads_times: bool = False
     """Whether it is told how long trials took."""
-    rereads: bool = False
-    """Whether each call goes over all of the history, which then is a plain list or tuple; others
-    look at what is new, and the rest of a long history may lie packed away."""
     has_arms: bool = False
     """Whether it is made of other proposers: its facts are theirs, see `describe`."""
     one_objective: bool = False
@@ -174,7 +171,6 @@ PROPOSERS: Final[Mapping[str, Registered]] = {
         exhausts=True,
         is_hosted=True,
         is_slow=True,
-        rereads=True,
         modules=("optuna", "scipy", "torch"),
         extra="optuna,train",
     ),
@@ -205,23 +201,19 @@ PROPOSERS: Final[Mapping[str, Registered]] = {
         exhausts=True,
         is_hosted=True,
         is_slow=True,
-        rereads=True,
         one_objective=True,
         modules=("stable_baselines3", "gymnasium", "torch", "safetensors"),
         extra="ppo",
     ),
-    "llm": Registered(
-        build=_llm, options=LLMOptions, is_slow=True, asks_models=True, rereads=True
-    ),
+    "llm": Registered(build=_llm, options=LLMOptions, is_slow=True, asks_models=True),
     "llm_diff": Registered(
         build=_llm_diff,
         options=LLMDiffOptions,
         is_slow=True,
         asks_models=True,
         writes_patches=True,
-        rereads=True,
     ),
-    "hybrid": Registered(build=_hybrid, options=HybridOptions, has_arms=True, rereads=True),
+    "hybrid": Registered(build=_hybrid, options=HybridOptions, has_arms=True),
 }
 
 

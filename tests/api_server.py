@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from controller.api.app import create_app
 from controller.api.options import ApiOptions
 from controller.api.serving import server_config
 from controller.wiring import Service
@@ -17,7 +18,8 @@ from controller.wiring import Service
 @contextmanager
 def api_server(service: Service, **options: Any) -> Iterator[str]:
     """The server's address; it is stopped, and has let go of the ledger, afterwards."""
-    config = server_config(service, ApiOptions(port=0, **options))
+    asked = ApiOptions(port=0, **options)
+    config = server_config(create_app(service, asked), asked)
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="api")

@@ -13,10 +13,12 @@ from controller.api.guard import Guard
 from controller.api.heads import HeadAsGet
 from controller.api.metrics import Metrics
 from controller.api.options import ApiOptions
+from controller.api.plot_data import PlotData
 from controller.api.problems import Finding, Problem, add_problems
 from controller.api.routes import ROOT_ROUTERS, ROUTERS
 from controller.api.static_files import add_dashboard
 from controller.api.strict_json import StrictResponse
+from controller.api.tallies import Tallies
 from controller.wiring import Service
 from ledger.column_file import ColumnFile
 
@@ -57,7 +59,10 @@ def create_app(service: Service, options: ApiOptions) -> FastAPI:
     app.state.service = service
     app.state.options = options
     app.state.metrics = Metrics(service)
-    app.state.column_file = ColumnFile(service.settings.columns_folder, service.ledger.id)
+    column_file = ColumnFile(service.settings.columns_folder, service.ledger.id)
+    app.state.column_file = column_file
+    app.state.plot_data = PlotData(column_file)
+    app.state.tallies = Tallies(column_file)
     for router in ROUTERS:
         app.include_router(router, prefix=BASE)
     for router in ROOT_ROUTERS:

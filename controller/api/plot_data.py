@@ -64,12 +64,8 @@ class PlotData:
     def ordered(self, session: ReadSession, study: Study) -> "array[float]":
         """Every finite value, the least first; not to be changed."""
         with self._turn(session, study) as kept:
-            known = kept.known
-            fresh = known.summary.valued[len(known.ordered) :]
-            if fresh:  # one ordered stretch and a short one: soon sorted
-                both = [*known.ordered, *(known.columns.value[i] for i in fresh)]
-                known.ordered = array("d", sorted(both))
-            return known.ordered
+            _order(kept.known)
+            return kept.known.ordered
 
     def best(self, session: ReadSession, study: Study) -> list[int]:
         """Numbers of the best trials, the best first."""
@@ -108,6 +104,17 @@ class PlotData:
                 kept.sample_length = len(known.columns)
             return kept.sample
 
+    def keep(self, session: ReadSession, study: Study) -> bool:
+        """Count some trials before anybody asks; whether there were any."""
+        with self._turn(session, study, whole=False) as kept:
+            known = kept.known
+            seen, columns = known.arms.seen, known.columns
+            known.arms.update(columns, proposers_of(session, study.id, columns, seen))
+            if known.arms.seen > seen:
+                return True
+            _order(known)
+            return False
+
     def _of(self, study: Study) -> _Study:
         with self._lock:
             kept = self._studies.setdefault(
@@ -122,14 +129,14 @@ class PlotData:
             return kept
 
     @contextmanager
-    def _turn(self, session: ReadSession, study: Study) -> Iterator[_Study]:
+    def _turn(self, session: ReadSession, study: Study, *, whole: bool = True) -> Iterator[_Study]:
         """The study, brought up to date, for one request; what that added is stored."""
         kept = self._of(study)
         with kept.lock:
             if not kept.is_looked_for:
                 kept.is_looked_for = True
                 self._load(kept, session, study)
-            newest = extend_finished(session, study.id, kept.known.columns)
+            newest = extend_finished(session, study.id, kept.known.columns, whole=whole)
             kept.known.summary.update(kept.known.columns)
             yield kept
             self._store(kept, study, newest)
@@ -157,6 +164,13 @@ class PlotData:
             kept.stored = self._file.store(study, _NAME, kept.stored, finish[-1], data)
         except UNUSABLE as error:
             log.warning("plots of %s are not kept: %s", study.id, error)
+
+
+def _order(known: Remembered) -> None:
+    fresh = known.summary.valued[len(known.ordered) :]
+    if fresh:  # one ordered stretch and a short one: soon sorted
+        both = [*known.ordered, *(known.columns.value[i] for i in fresh)]
+        known.ordered = array("d", sorted(both))
 
 
 def _sample(session: ReadSession, study: Study, known: Remembered) -> Sample:

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
+from fastapi import FastAPI
 
 from controller.api.app import create_app
 from controller.api.connections import PatientConnection, allow_files
+from controller.api.keeping import Keeping
 from controller.api.options import ApiOptions
 from controller.api.sweeping import sweeping_beside
 from controller.wiring import Service
@@ -51,15 +53,20 @@ def serve(service: Service, options: ApiOptions, *, with_worker: bool) -> None:
     """Answer until a signal comes. Attempts go on running. Raises InvalidInput."""
     check_reach(service, options)
     allow_files(options.streams)
-    config = server_config(service, options)
-    with sweeping_beside(service), worker_beside() if with_worker else _nothing():
+    app = create_app(service, options)
+    config = server_config(app, options)
+    keeping = Keeping(
+        service.ledger, app.state.column_file, app.state.plot_data, app.state.tallies
+    )
+    beside = worker_beside() if with_worker else _nothing()
+    with keeping.beside(), sweeping_beside(service), beside:
         _Server(config).run()
 
 
-def server_config(service: Service, options: ApiOptions) -> uvicorn.Config:
+def server_config(app: FastAPI, options: ApiOptions) -> uvicorn.Config:
     """What every server of the API is made with."""
     return uvicorn.Config(
-        create_app(service, options),
+        app,
         host=options.host,
         port=options.port,
         http=PatientConnection,

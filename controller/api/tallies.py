@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
+from ledger.column_file import ColumnFile
 from ledger.database import ReadSession
 from ledger.outcome_counts import OutcomeCounts
 from ledger.records import Study
@@ -15,9 +16,9 @@ KEPT: Final = 5000
 class Tallies:
     """A study whose chain has not grown is not counted again. Safe to share between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: ColumnFile) -> None:
         self._known: OrderedDict[str, StudyTally] = OrderedDict()
-        self.outcomes = OutcomeCounts()
+        self.outcomes = OutcomeCounts(file)
         self._lock = threading.Lock()
 
     def tally(self, session: ReadSession, study: Study) -> StudyTally:

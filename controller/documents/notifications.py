@@ -80,7 +80,7 @@ def _best(session: ReadSession, study: Study) -> Json:
 
 
 def _study_facts(session: ReadSession, study: Study, payload: Payload) -> dict[str, Json]:
-    outcomes = OutcomeCounts().of(session, study.id)
+    outcomes = OutcomeCounts().of(session, study)
     # Completing has no reason of its own: why it stopped looking was said when it did.
     reason = payload["reason"] if payload["reason"] is not None else study.reason
     return {

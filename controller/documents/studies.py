@@ -47,7 +47,7 @@ def study_document(
         "noise_floor": summaries.latest_noise_floor(session, study.id),
         "leader": summaries.leader_id(session, study.id),
         "promotion": _promotion(session, study),
-        "counts": counts(counted.of(session, study.id)),
+        "counts": counts(counted.of(session, study)),
         "budgets": budgets_document(reads.load_budgets(session, study.id).values()),
         "network": network_document(session, study),
         "timings": {

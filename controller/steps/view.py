@@ -170,10 +170,11 @@ def needs_scores(spec: StudySpec) -> bool:
 
 
 def rereads_history(spec: StudySpec) -> bool:
-    """Whether something goes over the whole history at each call: then it stays unpacked."""
+    """Whether its proposer is told all of it anew at each call: then it stays unpacked."""
     chosen = spec.proposer
     told = describe(chosen.name, chosen.options)
-    return told.rereads or chosen.options.get("release") == "ladder"
+    is_released = told.asks_models or chosen.options.get("release") == "ladder"
+    return is_released or told.is_hosted or told.has_arms
 
 
 def needs_times(spec: StudySpec) -> bool:

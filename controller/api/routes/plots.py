@@ -24,7 +24,6 @@ from controller.api.reading import (
     Reader,
     StudyName,
     TheService,
-    column_file_of,
     storable_text,
     study_named,
 )
@@ -54,11 +53,8 @@ Name = Annotated[str | None, Query(max_length=200)]
 
 
 def plot_data_of(request: Request) -> PlotData:
-    """The app's own, made at its first use."""
-    state = request.app.state
-    if not hasattr(state, "plot_data"):
-        state.plot_data = PlotData(column_file_of(request))
-    found: PlotData = state.plot_data
+    """The app's own."""
+    found: PlotData = request.app.state.plot_data
     return found
 
 

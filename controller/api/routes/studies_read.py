@@ -27,11 +27,8 @@ router = new_router("studies")
 
 
 def tallies_of(request: Request) -> Tallies:
-    """The app's own, made at its first use."""
-    state = request.app.state
-    if not hasattr(state, "tallies"):
-        state.tallies = Tallies()
-    found: Tallies = state.tallies
+    """The app's own."""
+    found: Tallies = request.app.state.tallies
     return found
 
 
