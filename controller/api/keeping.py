@@ -90,16 +90,18 @@ class Keeping:
         began, is_behind = time.thread_time(), True
         while is_behind and not self._stopping.wait(REST * (time.thread_time() - began)):
             began = time.thread_time()
-            is_behind = self._go_on(study_id)
+            is_behind = self._go_on(study_id, newest)
         self._ended[study_id] = newest
 
-    def _go_on(self, study_id: str) -> bool:
+    def _go_on(self, study_id: str, newest: int) -> bool:
         """A stretch of it; whether there may be more."""
         try:
             with self._ledger.read() as session:
                 study = get_study(session, study_id)
                 self._tallies.tally(session, study)
-                counted = self._plots.keep(session, study)
-                return keep_columns(session, study, self._file) or counted
+                is_behind = self._plots.is_behind(session, study, newest, worth(newest))
+                if is_behind and self._plots.keep(session, study):
+                    return True
+                return keep_columns(session, study, self._file)
         except NotFound:  # the service's own chain is no study
             return False

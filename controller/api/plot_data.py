@@ -33,6 +33,8 @@ STORED_AFTER: Final = 2000
 """Trials that were counted since the file was written, and a twentieth of those in it: then it is
 written again."""
 _STORED_SHARE: Final = 20
+_ORDERED_SHARE: Final = 10
+"""Unasked, values are ordered once so large a share of them is new."""
 _NAME: Final = "plots"
 
 
@@ -104,16 +106,26 @@ class PlotData:
                 kept.sample_length = len(known.columns)
             return kept.sample
 
+    def is_behind(self, session: ReadSession, study: Study, newest: int, least: int) -> bool:
+        """Whether more than so many trials up to the newest are not counted. Raises UNUSABLE."""
+        with self._lock:
+            known = self._studies.get(study.id)
+        if known is not None and len(known.known.columns):
+            return newest - known.known.columns.finish[-1] >= least
+        kept = self._file.find(session, study, _NAME, is_asked=False)
+        last = 0 if kept is None else kept.last
+        return newest - last >= max(least, last // _STORED_SHARE)
+
     def keep(self, session: ReadSession, study: Study) -> bool:
         """Count some trials before anybody asks; whether there were any."""
         with self._turn(session, study, whole=False) as kept:
             known = kept.known
             seen, columns = known.arms.seen, known.columns
             known.arms.update(columns, proposers_of(session, study.id, columns, seen))
-            if known.arms.seen > seen:
-                return True
-            _order(known)
-            return False
+            fresh = len(known.summary.valued) - len(known.ordered)
+            if fresh > len(known.ordered) // _ORDERED_SHARE:
+                _order(known)
+            return known.arms.seen > seen
 
     def _of(self, study: Study) -> _Study:
         with self._lock:

@@ -86,6 +86,13 @@ def kept_columns(file: ColumnFile) -> dict[str, list[tuple[Any, int]]]:
     return found
 
 
+def is_kept(bulk: Ledger, file: ColumnFile, plots: PlotData, trials: int) -> bool:
+    with bulk.read() as session:
+        study = reads.get_study(session, "bulk")
+        is_counted = not plots.is_behind(session, study, trials, 1)
+    return is_counted and len(kept_columns(file).get("created", ())) == trials
+
+
 def counted(bulk: Ledger, counts: OutcomeCounts) -> list[OutcomeCount]:
     with bulk.read() as session:
         return counts.of(session, reads.get_study(session, "bulk"))
@@ -167,11 +174,11 @@ def test_the_keeper_keeps_what_ends_while_it_runs(
     bulk: Ledger, file: ColumnFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeping, "EVERY_S", 0.01)
-    wanted = len(fields(bulk))
-    with Keeping(bulk, file, PlotData(file), Tallies(file)).beside():
+    wanted, plots = len(fields(bulk)), PlotData(file)
+    with Keeping(bulk, file, plots, Tallies(file)).beside():
         for trials in (FIRST.trials, FIRST.trials + SECOND.trials):
             until = time.monotonic() + 20
-            while len(kept_columns(file).get("created", ())) < trials:
+            while not is_kept(bulk, file, plots, trials):
                 assert time.monotonic() < until
                 time.sleep(0.01)
             if trials == FIRST.trials:
