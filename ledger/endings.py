@@ -13,7 +13,14 @@ from ledger import entries as e
 from ledger.database import ReadSession
 from ledger.records import TrialKind
 from ledger.rows import ENTRIES, STUDIES
-from ledger.states import STUDY_TERMINAL, Reason, TrialState, fault_class
+from ledger.states import (
+    STUDY_TERMINAL,
+    AttemptState,
+    FaultClass,
+    Reason,
+    TrialState,
+    fault_class,
+)
 
 MOST: Final = 50_000
 """Links of one study that are read at once; the rest is read at the next look."""
@@ -35,6 +42,7 @@ _SERVED: Final = (
     str(fault_class(Reason.DUPLICATE)),
 )
 """A duplicate that was answered from the ledger."""
+_ALARMING: Final = (FaultClass.INFRASTRUCTURE, FaultClass.EVALUATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +72,7 @@ class EndingCounts:
 
     def __init__(self) -> None:
         self._heads: dict[str, int] | None = None
-        self._ended = Ended()
+        self._ended = Ended(attempts=Counter(_told_from_the_start()))
         self._lock = threading.Lock()
 
     def look(self, session: ReadSession) -> Ended:
@@ -97,6 +105,16 @@ class EndingCounts:
         for _, kind, body in found:
             _note(self._ended, kind, json.loads(body)["payload"])
         return head if len(found) < MOST else int(found[-1][0])
+
+
+def _told_from_the_start() -> dict[tuple[str, ...], int]:
+    """What alerts wait for: an increase is seen only of a count that was there before it."""
+    return {
+        (str(state), str(reason), str(fault_class(reason))): 0
+        for reason in Reason
+        if fault_class(reason) in _ALARMING
+        for state in (AttemptState.REJECTED, AttemptState.LOST)
+    }
 
 
 def _note(ended: Ended, kind: str, payload: Mapping[str, Any]) -> None:

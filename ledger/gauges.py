@@ -1,6 +1,7 @@
 """How much of everything there is now, in a few indexed counts."""
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from sqlalchemy import ColumnElement, Table, exists, func, or_, select, text
 
 from ledger.database import ReadSession
 from ledger.notifications import count_notifications
+from ledger.pools import seen_workers
 from ledger.records import PausedBy
 from ledger.rows import ATTEMPTS, BUDGETS, COMMANDS, FAMILIES, STUDIES, TRIALS
 from ledger.states import (
@@ -37,10 +39,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
-    """What the leases say of the workers."""
+    """Who works, and what nobody works on."""
 
-    workers: dict[str, int]
-    """Those that drive a study now, by host; one that has nothing to do is not seen."""
+    workers: dict[tuple[str, ...], int]
+    """By host, and by whether they drive a study or have nothing to do: driving, idle."""
     lease_left_s: float | None
     """Of the lease that ends soonest; None where there is none."""
     unclaimed: int
@@ -72,8 +74,9 @@ class Gauges:
     """Of the database, without what it keeps beside its tables."""
 
 
-def read_gauges(session: ReadSession) -> Gauges:
-    """Costs what the studies and what is under way cost, not their history."""
+def read_gauges(session: ReadSession, lease_s: float) -> Gauges:
+    """Costs what the studies and what is under way cost, not their history. A worker that was
+    not heard of for `lease_s` is none."""
     active = select(STUDIES.c.id).where(STUDIES.c.state.not_in(sorted(STUDY_TERMINAL)))
     studies = dict.fromkeys(map(str, StudyState), 0)
     studies.update(_counts(session, STUDIES, STUDIES.c.state))
@@ -95,7 +98,7 @@ def read_gauges(session: ReadSession) -> Gauges:
         trials=trials,
         attempts=_counts(session, ATTEMPTS, ATTEMPTS.c.target, live),
         leases=_count(session, STUDIES, STUDIES.c.lease_expires_at > session.now()),
-        driven=_driven(session),
+        driven=_driven(session, lease_s),
         pending=pending,
         pending_s=pending_s,
         paused=_paused(session),
@@ -106,21 +109,31 @@ def read_gauges(session: ReadSession) -> Gauges:
     )
 
 
-def _driven(session: ReadSession) -> Driven:
+def _driven(session: ReadSession, lease_s: float) -> Driven:
     now = session.now()
     query = select(STUDIES.c.lease_owner, func.min(STUDIES.c.lease_expires_at))
     held = query.where(STUDIES.c.lease_expires_at > now).group_by(STUDIES.c.lease_owner)
-    owners = session.connection.execute(held).all()
-    hosts = Counter(str(owner).rsplit("/", 2)[0] for owner, _ in owners)
+    leases = session.connection.execute(held).all()
     asked = exists().where(COMMANDS.c.study_id == STUDIES.c.id, COMMANDS.c.state == "pending")
     free = or_(STUDIES.c.lease_expires_at.is_(None), STUDIES.c.lease_expires_at <= now)
     rests = (STUDIES.c.state == StudyState.PAUSED) & (STUDIES.c.paused_by == PausedBy.OPERATOR)
     wants = asked | (STUDIES.c.state.not_in(sorted(STUDY_TERMINAL)) & ~rests)
     return Driven(
-        workers=dict(hosts),
-        lease_left_s=min((float(until) - now for _, until in owners), default=None),
+        workers=_workers({str(row[0]) for row in leases}, seen_workers(session, lease_s)),
+        lease_left_s=min((float(until) - now for _, until in leases), default=None),
         unclaimed=_count(session, STUDIES, free & wants),
     )
+
+
+def _workers(driving: Collection[str], seen: Iterable[str]) -> dict[tuple[str, ...], int]:
+    """A command that drives the studies it was given is in no list of workers that are seen."""
+    found = Counter((_host(owner), "driving") for owner in driving)
+    found.update((_host(owner), "idle") for owner in seen if owner not in driving)
+    return dict(found)
+
+
+def _host(owner: str) -> str:
+    return owner.rsplit("/", 2)[0]
 
 
 def _pending(session: ReadSession) -> tuple[int, float]:

@@ -71,13 +71,14 @@ class _LedgerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         began = time.monotonic()
         with self._service.ledger.read() as session:
-            found = read_gauges(session)
+            found = read_gauges(session, self._service.settings.lease_s)
             ended = self._endings.look(session)
         yield _labelled("arl_studies", "Studies by state.", "state", found.studies)
         yield _labelled("arl_trials", "Unfinished trials by state.", "state", found.trials)
         yield _labelled("arl_attempts", "Unfinished attempts by target.", "target", found.attempts)
         yield _plain("arl_leases", "Studies that a worker drives.", found.leases)
-        yield _labelled("arl_workers", "That drive a study now.", "host", found.driven.workers)
+        told = "Workers, and whether they drive a study or have nothing to do."
+        yield _gauges("arl_workers", told, ("host", "state"), found.driven.workers)
         left_s = found.driven.lease_left_s
         if left_s is not None:
             yield _plain("arl_lease_remaining_seconds", "Of the lease that ends soonest.", left_s)

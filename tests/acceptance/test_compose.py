@@ -59,7 +59,8 @@ def test_a_study_goes_on_when_its_workers_container_is_killed_and_is_promoted(
     wait_until(lambda: seen()["counts"]["total"] >= 4, "trials run", 120.0)
     first = seen()["worker"]
     assert first.startswith("machine/"), "every container has the machine's name"
-    assert 'arl_workers{host="machine"} 1.0' in deployment.metrics()
+    for state in ("driving", "idle"):
+        assert f'arl_workers{{host="machine",state="{state}"}} 1.0' in deployment.metrics()
     killed = container_of(deployment, first)
     deployment.engine.client().api.kill(killed, "SIGKILL")
     wait_until(lambda: (seen()["worker"] or first) != first, "another one takes over", 60.0)

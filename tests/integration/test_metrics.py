@@ -80,7 +80,7 @@ def test_what_waits_is_told_with_its_age_its_budget_and_who_drives_it(tmp_path: 
         writes.insert_command(session, study, CommandVerb.PAUSE, {}, "me")
     found = read(Metrics(service))
     service.close()
-    assert found['arl_workers{host="host-7"}'] == 1
+    assert found['arl_workers{host="host-7",state="driving"}'] == 1
     assert 50 < found["arl_lease_remaining_seconds"] <= 60
     assert found["arl_studies_unclaimed"] == 0
     assert found["arl_commands_pending"] == 1
@@ -89,6 +89,40 @@ def test_what_waits_is_told_with_its_age_its_budget_and_who_drives_it(tmp_path: 
     assert found["arl_ledger_size_bytes"] > 100_000
     assert 0 < found["arl_disk_free_bytes"] < found["arl_disk_size_bytes"]
     assert any(name.startswith("arl_build_info{") for name in found)
+
+
+def test_a_worker_with_nothing_to_do_is_told_of_until_it_was_silent_for_a_lease(
+    tmp_path: Path,
+) -> None:
+    service = open_service(tmp_path)
+    study = submit(service, tmp_path)
+    with service.ledger.write() as session:
+        for owner in ("host-7/1/2", "host-7/1/3", "host-8/1/4"):
+            writes.see_worker(session, owner, owner.split("/")[0], 900.0)
+        writes.claim_study(session, study, "host-7/1/2", 60.0, dead=False)
+    told = {name: value for name, value in read(Metrics(service)).items() if "_workers{" in name}
+    with service.ledger.write() as session:
+        writes.forget_worker(session, "host-8/1/4")
+    assert told == {
+        'arl_workers{host="host-7",state="driving"}': 1,
+        'arl_workers{host="host-7",state="idle"}': 1,
+        'arl_workers{host="host-8",state="idle"}': 1,
+    }
+    assert 'arl_workers{host="host-8",state="idle"}' not in read(Metrics(service))
+    with service.ledger.read() as session:
+        silent = read_gauges(session, 0.0).driven.workers
+    service.close()
+    assert silent == {("host-7", "driving"): 1}
+
+
+def test_a_failure_that_alerts_wait_for_is_told_before_the_first_one(lived: Lived) -> None:
+    found = read(Metrics(lived.service))
+    for state, reason, fault in (
+        ("lost", "attempt_lost", "infrastructure"),
+        ("rejected", "evaluator_error", "evaluator"),
+    ):
+        labels = f'fault="{fault}",reason="{reason}",state="{state}"'
+        assert found[f"arl_attempts_failed_total{{{labels}}}"] == 0
 
 
 def test_a_long_history_is_counted_in_several_looks(
@@ -126,7 +160,7 @@ def test_the_metrics_scan_no_table_that_grows_with_trials(lived: Lived) -> None:
     assert counts._heads is not None
     counts._heads = dict.fromkeys(counts._heads, 0)
     with statements(service) as said, service.ledger.read() as session:
-        read_gauges(session)
+        read_gauges(session, 30.0)
         counts.look(session)
         asked = [one for one in said if one[0].startswith("SELECT")]
         assert any("entries" in text for text, _ in asked)
