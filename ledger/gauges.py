@@ -127,7 +127,7 @@ def _driven(session: ReadSession, lease_s: float) -> Driven:
 
 def _workers(driving: Collection[str], seen: Iterable[str]) -> dict[tuple[str, ...], int]:
     """A command that drives the studies it was given is in no list of workers that are seen."""
-    found = Counter((_host(owner), "driving") for owner in driving)
+    found: Counter[tuple[str, ...]] = Counter((_host(owner), "driving") for owner in driving)
     found.update((_host(owner), "idle") for owner in seen if owner not in driving)
     return dict(found)
 

@@ -90,6 +90,14 @@ install_compose() {
   install_quietly docker-compose
 }
 
+has_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
+
+install_prometheus() {
+  say "Installing prometheus with apt-get for the slow tests of what watches ARL (no service is started)"
+  install_quietly prometheus
+  keep_off prometheus.service
+}
+
 install_chromium() {
   say "Installing Chromium with apt-get for the browser test group"
   install_quietly chromium
@@ -105,7 +113,7 @@ install_faketime() {
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then exit 0; fi
 missing=()
 wanted=(bubblewrap postgresql docker squid chromium faketime)
-[ "${1:-}" != slow ] || wanted+=(compose)
+[ "${1:-}" != slow ] || wanted+=(compose prometheus)
 for what in "${wanted[@]}"; do
   "has_$what" || missing+=("$what")
 done

@@ -22,9 +22,10 @@ from tests.acceptance.shell_study import open_service, submit
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = ("arl-server.service", "arl-worker@.service")
-OF_PROMETHEUS = {"up", "le", "job"}
+OF_PROMETHEUS = {"up", "le", "job", "instance"}
 FUNCTIONS = {
-    *("sum", "by", "rate", "increase", "histogram_quantile", "topk", "vector", "or"),
+    *("sum", "max", "by", "rate", "increase", "histogram_quantile", "topk", "vector", "or"),
+    *("unless", "on"),
 }
 TOKEN = re.compile(
     r"""\s*(?:(?P<text>"[^"]*")|(?P<name>[a-zA-Z_:][\w:]*)|(?P<number>[\d.]+)"""
@@ -47,7 +48,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
         more = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
         names |= {name + end for end in more}
     # Counters without a sample yet, and gauges of what is not there now, say no label.
-    return names | {"arl_lease_remaining_seconds"}, labels | {
+    names |= {"arl_lease_remaining_seconds"}
+    names |= {f"arl_ledger_disk_{one}_bytes" for one in ("free", "size", "min_free")}
+    return names, labels | {
         "kind",
         "reason",
         "fault",
