@@ -9,11 +9,12 @@ from pathlib import Path
 
 from sqlalchemy import func, make_url, select
 
+from ledger.chain import SERVICE_CHAIN
 from ledger.database import ReadSession
 from ledger.digests import canonical_json
 from ledger.errors import Conflict
 from ledger.heads import RecordedHead, current_heads, read_heads
-from ledger.rows import STUDIES
+from ledger.rows import ENTRIES, STUDIES
 from ledger.tables import Base
 
 _SERVICE = Base.metadata.tables["service_head"]
@@ -114,12 +115,16 @@ def find_missing(
 
 
 def forget_heads(session: ReadSession, path: Path) -> None:
-    """Take recorded heads that the ledger does not reach out of the file, into one beside it."""
+    """Take recorded heads that the ledger does not reach out of the file, into one beside it; of
+    the service chain those too in whose place something else is: that the copy was accepted."""
     now = {head.chain: head.seq for head in current_heads(session)}
     kept: list[str] = []
     gone: list[str] = []
     for line, head in zip(_lines(path), read_heads(path), strict=True):
-        (kept if head.seq <= now.get(head.chain, 0) else gone).append(line)
+        is_there = head.seq <= now.get(head.chain, 0)
+        if is_there and head.chain == SERVICE_CHAIN:
+            is_there = _digest_at(session, head) == head.digest
+        (kept if is_there else gone).append(line)
     if not gone:
         return
     with path.with_name("heads-lost.jsonl").open("a", encoding="utf-8") as file:
@@ -127,6 +132,13 @@ def forget_heads(session: ReadSession, path: Path) -> None:
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     beside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
     os.replace(beside, path)
+
+
+def _digest_at(session: ReadSession, head: RecordedHead) -> str | None:
+    query = select(ENTRIES.c.digest).where(
+        ENTRIES.c.chain == head.chain, ENTRIES.c.seq == head.seq
+    )
+    return session.connection.execute(query).scalar()
 
 
 def _lines(path: Path) -> list[str]:

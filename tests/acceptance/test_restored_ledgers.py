@@ -106,6 +106,24 @@ def test_recorded_heads_alone_show_it_and_are_put_aside(lab: Lab) -> None:
     (lab.base / "ran").unlink()
 
 
+def test_an_accepted_copy_verifies_where_the_service_chain_had_grown(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the copy was accepted has the place in that chain of the first entry that was lost."""
+    monkeypatch.setenv("ARL_HOME", str(lab.home))
+    lab.expects_ends = False
+    lab.submit()
+    copy = lab.base / "copy.db"
+    assert front.run(["db", "backup", str(copy)]) == 0
+    assert front.run(["token", "create", "late", "--scope", "read"]) == 0
+    with lab.service() as service, service.ledger.read() as session:
+        write_heads(session, service.settings.heads_path)
+    put_back(lab, copy)
+    assert front.run(["db", "accept-restore", "--note", "known"]) == 0
+    assert '"chain":"service"' in (lab.home / "heads-lost.jsonl").read_text()
+    assert front.run(["verify"]) == 0
+
+
 def test_an_empty_witness_is_none(lab: Lab) -> None:
     lab.submit()
     (witness,) = lab.home.glob("witness-*.json")
