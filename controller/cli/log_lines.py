@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from controller.cli.text import plain
-from controller.documents.finite import flagged
+from controller.documents.finite import NON_FINITE, flagged
 from controller.documents.times import iso
 from controller.settings import log_format, log_level, wants_debug
 from controller.worker.telling import ABOUT, study_of
@@ -49,7 +49,10 @@ class JsonLine(logging.Formatter):
             line["error"] = {"type": type(error).__name__, "detail": str(error)}
             if wants_debug():
                 line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(flagged(line), ensure_ascii=True, allow_nan=False)
+        told = flagged(line)
+        if not told[NON_FINITE]:
+            del told[NON_FINITE]
+        return json.dumps(told, ensure_ascii=True, allow_nan=False)
 
 
 class _StandardError(logging.Handler):

@@ -40,6 +40,7 @@ def test_a_line_of_json_names_the_study_the_trial_and_why(
     line = json.loads(JsonLine().format(record))
     assert line["event"] == "trial_ended"
     assert (line["study"], line["trial"], line["candidate"]) == ("s1", "s1-4", "s1-c9")
+    assert "non_finite" not in line, "a field is absent where it says nothing"
     assert line["said"]["reason"] == "exit_nonzero"
     assert line["level"] == "info"
     assert line["time"].endswith("+00:00")
