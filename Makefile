@@ -1,7 +1,7 @@
 # Everything starts here: each target sets up what it needs (scripts/setup.sh) and then runs one command.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup web image demo looks test test-all lint format bench gpu-check clean
+.PHONY: help setup web wheel image demo looks test test-all lint format bench gpu-check clean
 
 PY := .venv/bin/python
 # The dashboard is built while the system's packages install: the one computes, the other loads.
@@ -15,6 +15,9 @@ setup:  ## create .venv and install ARL into it (instant when nothing changed)
 
 web: setup  ## build the dashboard that arl serve shows (instant when nothing changed)
 	@bash scripts/build_web.sh
+
+wheel: web  ## build ARL's wheel, with the dashboard, into build/wheel
+	@rm -rf build/wheel && $(PY) -m pip wheel --quiet --no-deps --wheel-dir build/wheel . && ls build/wheel/*.whl
 
 image: web  ## build the image of deploy/compose.yaml, arl:latest (needs Docker)
 	@bash deploy/image.sh

@@ -209,6 +209,7 @@ def test_stopping_a_worker_leaves_its_attempts_alone(unit_files: list[Path]) -> 
         service = dict(unit["Service"])
         assert service["User"] == "arl"
         assert service["NoNewPrivileges"] == "yes"
+        assert unit["Unit"]["StartLimitIntervalSec"] == "0", "it is tried until its ledger is back"
         assert service["ReadWritePaths"].split()[0] == "/var/lib/arl"
         if "worker" in path.name:
             assert service["KillMode"] == "process"
