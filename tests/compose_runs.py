@@ -15,6 +15,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.egress_certificate import CERTIFICATE, KEY
+from tests.egress_network import PUBLIC, RANGE
 from tests.machine_image import import_machine_image
 from tests.postgres_server import find_binaries
 from tests.private_engine import Engine
@@ -46,13 +48,40 @@ exec postgres -D . -c listen_addresses='*' -c unix_socket_directories=/tmp
 
 def compose_command() -> list[str]:
     """Skips where there is none; as root or in CI that is a failure."""
-    if shutil.which("docker-compose"):
-        return ["docker-compose"]
     done = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     if done.returncode == 0:
         return ["docker", "compose"]
+    if shutil.which("docker-compose"):
+        return ["docker-compose"]
     must = os.geteuid() == 0 or os.environ.get("CI") == "true"
     (pytest.fail if must else pytest.skip)("docker-compose is missing: scripts/services.sh slow")
+
+
+SITE: Final = """
+import ssl, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        print(self.client_address[0], self.server.server_port, self.headers["Host"], flush=True)
+        self.send_response(200)
+        self.send_header("Content-Length", "9")
+        self.end_headers()
+        self.wfile.write(b"site here")
+
+    def log_message(self, *_):
+        pass
+
+plain, secure = (ThreadingHTTPServer(("", port), Answer) for port in (80, 443))
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/site.pem")
+secure.socket = context.wrap_socket(
+    secure.socket, server_side=True, do_handshake_on_connect=False
+)
+threading.Thread(target=plain.serve_forever, daemon=True).start()
+secure.serve_forever()
+"""
+"""The hosts of a network that has nobody else in it; it says who asked it."""
 
 
 class Deployed:
@@ -80,15 +109,18 @@ class Deployed:
         database = self.place / "database"
         database.mkdir()
         (self.place / "postgres.sh").write_text(POSTGRES)
+        (self.place / "site.pem").write_text(CERTIFICATE + KEY)
+        with (self.place / "secrets" / "arl.env").open("a") as settings:
+            settings.write(f"ARL_EGRESS_ALLOW_RANGES={RANGE}\n")
         for owned in (self.home, database, self.place / "secrets"):
             for path in (owned, *owned.rglob("*")):
                 os.chown(path, USER, USER)
         (self.place / "override.yaml").write_text(yaml.safe_dump(_override(database)))
 
-    def run(self, *argv: str) -> str:
+    def run(self, *argv: str, given: str = "") -> str:
         """Of docker compose; what it says on standard output."""
         files = ["-f", str(self.place / "compose.yaml"), "-f", str(self.place / "override.yaml")]
-        return self._run([*self._command, *files, "-p", "arltest", *argv])
+        return self._run([*self._command, *files, "-p", "arltest", *argv], given)
 
     def start(self) -> None:
         """All of it, until the server is well."""
@@ -113,12 +145,21 @@ class Deployed:
     def metrics(self) -> str:
         """As Prometheus reads them."""
         token = (self.place / "secrets" / "prometheus_token").read_text()
+        return self._read("http://127.0.0.1:8420/metrics", token)
+
+    def asked_of_prometheus(self, path: str) -> Any:
+        """What it answers, for whom it is in the network of its container."""
+        (found,) = self.containers(**{"com.docker.compose.service": "prometheus"})
+        address = found["NetworkSettings"]["Networks"]["arltest_default"]["IPAddress"]
+        return json.loads(self._read(f"http://{address}:9090/api/v1/{path}"))["data"]
+
+    def _read(self, url: str, token: str = "") -> str:
         code = (
-            "import sys, urllib.request as u; r = u.Request('http://127.0.0.1:8420/metrics', "
-            "headers={'Authorization': f'Bearer {sys.argv[1]}'}); "
+            "import sys, urllib.request as u; r = u.Request(sys.argv[1], "
+            "headers={'Authorization': f'Bearer {sys.argv[2]}'}); "
             "print(u.build_opener(u.ProxyHandler({})).open(r).read().decode())"
         )
-        return self._run(self._inside([sys.executable, "-c", code, token]))
+        return self._run(self._inside([sys.executable, "-c", code, url, token]))
 
     def containers(self, **labels: str) -> list[dict[str, Any]]:
         """Everything that the engine has with these labels, ended ones too."""
@@ -131,16 +172,23 @@ class Deployed:
     def _inside(self, argv: list[str]) -> list[str]:
         return ["nsenter", f"--net=/run/netns/{self.engine.namespace}", *argv]
 
-    def _run(self, argv: list[str]) -> str:
+    def _run(self, argv: list[str], given: str = "") -> str:
         done = subprocess.run(
-            argv, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False
+            argv,
+            cwd=ROOT,
+            env=self._environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{argv}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
         return done.stdout
 
 
 def _override(database: Path) -> dict[str, Any]:
-    """What a machine without a registry has in the place of an image of PostgreSQL."""
+    """What a machine without a registry has in the place of an image of PostgreSQL, and hosts
+    that trials may reach."""
     binaries = find_binaries()
     assert binaries is not None
     postgres = {
@@ -150,6 +198,7 @@ def _override(database: Path) -> dict[str, Any]:
         "environment": {
             "PATH": f"{binaries}:/usr/bin",
             "PGDATA": "/var/lib/postgresql/data",
+            "PGHOST": "/tmp",
         },
         "volumes": [
             "/usr:/usr:ro",
@@ -157,13 +206,34 @@ def _override(database: Path) -> dict[str, Any]:
             f"{database}:/var/lib/postgresql/data",
         ],
     }
-    return {"version": "3.8", "services": {"postgres": postgres}}
+    site = {
+        "image": IMAGE,
+        "entrypoint": ["python3", "-c", SITE.replace("$", "$$")],
+        "volumes": [f"{database.parent}/site.pem:/site.pem:ro"],
+        "networks": {"internet": {"ipv4_address": PUBLIC, "aliases": ["good.test", "other.test"]}},
+    }
+    prometheus = {
+        "image": IMAGE,
+        "user": "0:0",
+        "entrypoint": ["/usr/bin/prometheus"],
+        "volumes": ["/usr:/usr:ro"],
+    }
+    return {
+        "version": "3.8",
+        "services": {
+            "postgres": postgres,
+            "prometheus": prometheus,
+            "site": site,
+            "worker": {"networks": {"default": {}, "internet": {}}},
+        },
+        "networks": {"internet": {"ipam": {"config": [{"subnet": RANGE}]}}},
+    }
 
 
 def build_image(engine: Engine, context: Path) -> None:
     """deploy/Dockerfile by deploy/image.sh, without an index and without apt."""
     environment = {**os.environ, "DOCKER_HOST": engine.host, "ARL_IMAGE_CONTEXT": str(context)}
-    import_machine_image(BASE, host=engine.host, libraries=LIBRARIES)
+    import_machine_image(BASE, host=engine.host, libraries=LIBRARIES, with_squid=True)
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "-c", "constraints/cpu.txt"]
     subprocess.run([*pip, "-w", context / "wheels", f".[{EXTRAS}]"], cwd=ROOT, check=True)
     for own in (context / "wheels").glob("arl-*.whl"):

@@ -42,6 +42,7 @@ def import_machine_image(
     *,
     host: str | None = None,
     libraries: Iterable[str] = (),
+    with_squid: bool = False,
 ) -> str:
     """Make the image `tag` in the engine at `host`, or of DOCKER_HOST, with these files and
     directories among its Python's packages; its id. `libraries`: further ones of this machine,
@@ -53,6 +54,8 @@ def import_machine_image(
         _copy_libraries_of(packages, root)
         for name in libraries:
             _copy_library(root, name)
+        if with_squid:
+            _lay_out_squid(root)
         archive = Path(folder, "root.tar")
         with tarfile.open(archive, "w") as tar:
             tar.add(root, arcname=".", filter=_as_root)
@@ -87,6 +90,19 @@ def _lay_out(root: Path) -> None:
         _copy(Path(_found(name)), root / "usr" / "bin" / name)
     _copy(Path(_found("docker-init")), root / "usr" / "bin" / "tini")
     write_wheel(root / WHEELS.lstrip("/"), MARKER, MARKER_VERSION)
+
+
+def _lay_out_squid(root: Path) -> None:
+    """As its package does, with the user that it asks for whoever runs it."""
+    squid, unlinkd = _found("squid"), "/usr/lib/squid/unlinkd"
+    for path in (*_libraries([squid, unlinkd]), unlinkd):
+        _copy(Path(path), root / path.lstrip("/"))
+    _copy(Path(squid), root / "usr" / "sbin" / "squid")
+    for folder in ("usr/share/squid", "usr/share/squid-langpack", "etc/squid"):
+        shutil.copytree(Path("/", folder), root / folder)
+    for file, line in (("passwd", "proxy:x:13:13::/:/bin/false"), ("group", "proxy:x:13:")):
+        with (root / "etc" / file).open("a") as known:
+            known.write(f"{line}\n")
 
 
 def _copy_library(root: Path, name: str) -> None:

@@ -10,10 +10,40 @@ import yaml
 
 from tests.acceptance.shell_study import TRAIN, document, write_evaluator
 from tests.compose_runs import Deployed, build_image, deployed
+from tests.egress_certificate import CERTIFICATE
+from tests.egress_programs import PRELUDE
 from tests.private_engine import Engine, require_private_engine, shared_engine
 from tests.target_runs import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+ENDS = ("completed", "failed")
+ASKING = """
+def straight(address, port):
+    try:
+        socket.create_connection((address, port), 3).close()
+    except OSError:
+        return "no way"
+    return "through"
+
+said = [
+    get("http://good.test/"),
+    get("https://good.test/"),
+    get("http://other.test/")[:3],
+    get("http://server:8420/readyz")[:3],
+    get("http://postgres:5432/")[:3],
+    straight("198.51.100.7", 80),
+    straight("198.51.100.7", 443),
+    str([name for _, name in socket.if_nameindex()]),
+]
+print(said, flush=True)
+wanted = ["site here"] * 2 + ["403"] * 3 + ["no way"] * 2 + ["['lo']"]
+if said != wanted:
+    sys.exit(f"{said} instead of {wanted}")
+os.mkdir(os.environ["ARL_OUTPUT"] + "/model")
+with open(os.environ["ARL_PARAMS"]) as given:
+    with open(os.environ["ARL_OUTPUT"] + "/model/params.json", "w") as kept:
+        kept.write(given.read())
+"""
 SLOW_TRAIN = f"sleep 2; {TRAIN}"
 
 
@@ -78,6 +108,45 @@ def test_a_study_goes_on_when_its_workers_container_is_killed_and_is_promoted(
     assert deployment.arl("verify")["ok"]
 
 
+def test_a_trial_reaches_what_its_study_lists_through_squid_and_nothing_else(
+    deployment: Deployed, tmp_path: Path
+) -> None:
+    write_evaluator(tmp_path)
+    asked = document(
+        program={
+            "kind": "command",
+            "argv": ["python3", "-I", "-S", "-c", PRELUDE + ASKING],
+            "environment": {"CA": CERTIFICATE},
+        },
+        target={"name": "docker", "egress": ["good.test", "good.test:80", "server:8420"]},
+        noise={"baseline_trials": 2},
+        budget={"trials": 1},
+    )
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(asked))
+    study = deployment.arl("submit", str(tmp_path / "study.yaml"))["study"]
+    wait_until(lambda: deployment.arl("show", study)["state"] in ENDS, "it ends", 120.0)
+    assert deployment.arl("show", study)["state"] == "completed", deployment.arl("show", study)
+
+    trial = deployment.arl("show", study, "--trials", "1")["trials"][0]["id"]
+    told = [
+        (one["method"], one["host"], one["port"], one["allowed"])
+        for one in deployment.arl("show", trial)["network"]["requests"]
+    ]
+    assert told == [
+        ("GET", "good.test", 80, True),
+        ("CONNECT", "good.test", 443, True),
+        ("GET", "other.test", 80, False),
+        ("GET", "server", 8420, False),
+        ("GET", "postgres", 5432, False),
+    ]
+    (site,) = deployment.containers(**{"com.docker.compose.service": "site"})
+    hits = deployment.engine.client().api.logs(site["Id"]).decode().splitlines()
+    workers = deployment.containers(**{"com.docker.compose.service": "worker"})
+    networks = [one["NetworkSettings"]["Networks"]["arltest_internet"] for one in workers]
+    assert {hit.split()[0] for hit in hits} <= {one["IPAddress"] for one in networks}
+    assert {hit.split(" ", 1)[1] for hit in hits} == {"80 good.test", "443 good.test"}
+
+
 def test_attempts_run_in_arls_own_image_and_none_is_left(deployment: Deployed) -> None:
     api = deployment.engine.client().api
     wait_until(
@@ -102,3 +171,49 @@ def test_a_second_start_upgrades_and_makes_no_second_token(deployment: Deployed)
     deployment.run("run", "--rm", "setup")
     assert (deployment.place / "secrets" / "admin_token").read_text() == before
     assert len(deployment.arl("token", "list")["tokens"]) == 2
+
+
+def test_a_back_up_is_put_back_as_documented(deployment: Deployed, tmp_path: Path) -> None:
+    postgres = ("exec", "-T", "postgres")
+    copied = deployment.run(*postgres, *"pg_dump -U arl --clean --if-exists arl".split())
+    known = {one["study"] for one in deployment.arl("studies")["studies"]}
+    write_evaluator(tmp_path)
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(document(budget={"trials": 1})))
+    later = deployment.arl("submit", str(tmp_path / "study.yaml"))["study"]
+    wait_until(lambda: deployment.arl("show", later)["state"] == "completed", "it ends", 120.0)
+
+    deployment.run("stop", "server", "worker")
+    put_back = "psql -q -U arl -d arl -v ON_ERROR_STOP=1 --single-transaction"
+    deployment.run(*postgres, *put_back.split(), given=copied)
+    with pytest.raises(AssertionError):
+        deployment.run("up", "-d")
+    assert "ledger_restored" in deployment.run("logs", "--no-color", "setup")
+    accept = "arl db accept-restore --note back-up"
+    deployment.run("run", "--rm", "--no-deps", "setup", *accept.split())
+    deployment.start()
+    assert {one["study"] for one in deployment.arl("studies")["studies"]} == known
+    assert deployment.arl("verify")["ok"]
+
+
+def test_prometheus_beside_it_reads_the_server_and_knows_the_alerts(
+    deployment: Deployed,
+) -> None:
+    """Last: it is another service, with nothing changed but its image."""
+    deployment.run("--profile", "watch", "up", "-d", "prometheus")
+
+    def targets() -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = deployment.asked_of_prometheus("targets")[
+                "activeTargets"
+            ]
+        except AssertionError:  # it does not listen yet
+            return []
+        return [one for one in found if one["health"] != "unknown"]
+
+    wait_until(lambda: targets() != [], "it asked the server", 60.0)
+    (target,) = targets()
+    assert (target["health"], target["lastError"]) == ("up", "")
+    assert target["scrapeUrl"] == "http://server:8420/metrics"
+    (group,) = deployment.asked_of_prometheus("rules")["groups"]
+    alerts = yaml.safe_load((deployment.place / "alerts.yml").read_text())["groups"][0]["rules"]
+    assert [rule["name"] for rule in group["rules"]] == [rule["alert"] for rule in alerts]
