@@ -8,30 +8,18 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.acceptance import fault_points, fault_study, forked, promises
 from tests.acceptance.fault_points import Point
+from tests.acceptance.fault_record import Record, Verdict, left_of, line_of, verdict_of
 from tests.acceptance.shell_study import drive, open_service, own_findings, submit, witness
 from tests.target_runs import end_supervisor
 
 TRIES = 8
 """How often a run that did not come by its point (a matter of timing) is repeated."""
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What came of one kill."""
-
-    point: Point
-    reached: bool = False
-    broken: list[str] = field(default_factory=list)
-    recovery_s: float | None = None
-    tries: int = 0
-    killed_again: bool = False
-    """Whether its recovery was killed, too."""
 
 
 def warm_up(base: Path) -> None:
@@ -194,20 +182,27 @@ def kill_at_each(
     place: Place = HERE,
     *,
     lanes: int,
+    kept: Record,
     again: Sequence[int] = (),
 ) -> list[Verdict]:
-    """Every point's verdict; `lanes` runs go on at once. `again`: of each point, at how many
-    points of its recovery that is killed, too."""
+    """Every point's verdict, those kept of earlier runs first; `lanes` runs go on at
+    once. `again`: of each point, at how many points of its recovery that is killed, too."""
+    found = [verdict for verdict in kept.known() if verdict.point in set(points)]
+    twice_of = dict(zip(points, again or [0] * len(points), strict=True))
+    left = left_of(points, found)
     pids = []
     for lane in range(lanes):
         results = base / f"verdicts-{lane}"
-        mine = list(zip(points, again or [0] * len(points), strict=True))[lane::lanes]
 
-        def work(mine: list[tuple[Point, int]] = mine, results: Path = results) -> None:
+        def work(mine: list[Point] = left[lane::lanes], results: Path = results) -> None:
             with results.open("w") as file:
-                for point, twice in mine:
+                for point in mine:
+                    if kept.is_over():
+                        break
+                    twice = twice_of[point]
                     verdict = kill_and_recover(base, point, reference, place, again=twice)
-                    file.write(json.dumps(asdict(verdict)) + "\n")
+                    kept.add(verdict)
+                    file.write(line_of(verdict))
                     file.flush()
 
         pids.append(forked.fork(work, base / f"lane-{lane}", watched=False))
@@ -219,10 +214,7 @@ def kill_at_each(
                 os.kill(pid, signal.SIGKILL)
     said = "".join((base / f"lane-{lane}").read_text() for lane in range(lanes))
     assert codes == [0] * lanes, said
-    found = []
     for lane in range(lanes):
-        for line in (base / f"verdicts-{lane}").read_text().splitlines():
-            document = json.loads(line)
-            document["point"] = Point(**document["point"])
-            found.append(Verdict(**document))
+        lines = (base / f"verdicts-{lane}").read_text().splitlines()
+        found += [verdict_of(line) for line in lines]
     return found

@@ -34,7 +34,10 @@ def write_evaluator(base: Path, *, items: int = 8) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for split in ("search", "holdout"):
         lines = "".join(f'{{"item": "{split}-{i}"}}\n' for i in range(items))
-        (directory / f"{split}.jsonl").write_text(lines, encoding="utf-8")
+        path = directory / f"{split}.jsonl"
+        # Others may be reading one that is there already.
+        if not path.exists() or path.read_text(encoding="utf-8") != lines:
+            path.write_text(lines, encoding="utf-8")
 
 
 def document(**changes: Any) -> dict[str, Any]:
