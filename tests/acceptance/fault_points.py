@@ -18,6 +18,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,10 +56,20 @@ class Point:
     occurrence: int
 
 
+Where = Point | int | Callable[[str], bool] | None
+"""Which point: that one, at so many whichever they are, or the first whose identity fits."""
+
+
+class Depth(threading.local):
+    """Of wrapped calls inside wrapped calls, of each thread for itself."""
+
+    value = 0
+
+
 class FaultPoints:
     """Counts the points of one process and kills it at one of them."""
 
-    def __init__(self, at: Point | int | None, journal: Path) -> None:
+    def __init__(self, at: Where, journal: Path) -> None:
         self._at = at
         self._reached = 0
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -66,34 +77,41 @@ class FaultPoints:
         self._kill = os.kill
         self._pid = os.getpid()
         self._seen: Counter[str] = Counter()
-        self.depth = 0
+        self._lock = threading.Lock()
+        self._inside = Depth()
         """Above 0 inside a wrapped call: what it does in turn is part of it."""
 
     def reach(self, what: str) -> None:
         identity = f"{what} @ {our_lines()}"
-        occurrence = self._seen[identity]
-        self._seen[identity] += 1
-        self._write(self._journal, f"{occurrence}\t{identity}\n".encode())
-        self._reached += 1
-        if self._at in (Point(identity, occurrence), self._reached):
-            self._kill(self._pid, signal.SIGKILL)
+        with self._lock:
+            occurrence = self._seen[identity]
+            self._seen[identity] += 1
+            self._write(self._journal, f"{occurrence}\t{identity}\n".encode())
+            self._reached += 1
+            if self._is_the_one(Point(identity, occurrence)):
+                self._kill(self._pid, signal.SIGKILL)
+
+    def _is_the_one(self, point: Point) -> bool:
+        if callable(self._at):
+            return self._at(point.identity)
+        return self._at in (point, self._reached)
 
     def call(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call with a point before and one after, unless this is no change of our own."""
-        if self.depth or os.getpid() != self._pid or not is_ours():
+        if self._inside.value or os.getpid() != self._pid or not is_ours():
             return function(*args, **kwargs)
         self.reach(f"before {name}")
-        self.depth += 1
+        self._inside.value += 1
         try:
             result = function(*args, **kwargs)
         finally:
-            self.depth -= 1
+            self._inside.value -= 1
         self.reach(f"after {name}")
         return result
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """The interpreter's own account of changes: one that no wrapper saw is written down."""
-        if self.depth or os.getpid() != self._pid:
+        if self._inside.value or os.getpid() != self._pid:
             return
         changes = event in AUDITED or (event == "open" and _creates(args))
         if changes and is_ours():
@@ -102,7 +120,8 @@ class FaultPoints:
 
 def _creates(args: tuple[Any, ...]) -> bool:
     flags = args[2] if len(args) > 2 and isinstance(args[2], int) else 0
-    return bool(flags & (os.O_CREAT | os.O_TRUNC))
+    # One without a name is told of by its directory; the call that makes it is seen itself.
+    return bool(flags & (os.O_CREAT | os.O_TRUNC)) and not os.path.isdir(args[0])
 
 
 def our_lines() -> str:
@@ -127,7 +146,7 @@ def is_ours() -> bool:
     return False
 
 
-def install(at: Point | int | None, journal: Path) -> FaultPoints:
+def install(at: Where, journal: Path) -> FaultPoints:
     """Instrument this process for good; `journal` gets one line a point, before the kill. With a
     number it dies at that many points, whichever they are."""
     points = FaultPoints(at, journal)

@@ -259,7 +259,8 @@ def _answer_family(
     with change.service.ledger.read() as session:
         family = reads.get_family(session, family_id)
     candidate = family.evidence.get("best")
-    if family.state is not FamilyState.AWAITING_APPROVAL or not isinstance(candidate, str):
+    # A request that is sent again was answered when it did: it may be promoted by now.
+    if change.earlier() is None and family.state is not FamilyState.AWAITING_APPROVAL:
         raise Conflict(f"promotion {family.id} is {family.state}; nothing of it awaits approval")
     arguments: dict[str, Json] = {"candidate_id": candidate}
     if note:
