@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-
 OURS: Final = ("controller", "ledger", "targets", "evaluator", "proposers")
 ROOT: Final = Path(__file__).resolve().parents[2]
 _PREFIXES: Final = tuple(f"{ROOT}/{package}/" for package in OURS)
@@ -196,6 +194,7 @@ def _wrapped_file(points: FaultPoints, function: Callable[..., Any]) -> Callable
         if kwargs.get("opener") is not None:  # a file without a name: what makes it is a point
             return function(file, mode, *args, **kwargs)
         buffering, *text = (*args, *(-1, None, None, None)[len(args) :])
+        text[0] = kwargs.pop("encoding", text[0])
         known = not kwargs and buffering == -1
         assert known, f"open({mode!r}, {args}, {kwargs}) is not instrumented"
         raw = points.call("create", PointFile, file, mode.replace("b", "").replace("t", ""))
@@ -218,7 +217,9 @@ def _instrument_sqlite(points: FaultPoints) -> None:
         return points.call("open database", connect, *args, factory=PointConnection, **kwargs)
 
     sqlite3.dbapi2.connect = sqlite3.connect = instrumented  # type: ignore[assignment, attr-defined]
-    assert "do_commit" not in vars(SQLiteDialect_pysqlite), "it commits in a way of its own now"
+    dialect = sys.modules.get("sqlalchemy.dialects.sqlite.pysqlite")
+    own = vars(dialect.SQLiteDialect_pysqlite) if dialect is not None else ()
+    assert "do_commit" not in own, "it commits in a way of its own now"
 
 
 def _instrument_postgres(points: FaultPoints) -> None:

@@ -45,6 +45,8 @@ class Place:
     target: str = "local"
     new_ledger: Callable[[], str] | None = None
     """Gives the address of an empty one; None: a SQLite file."""
+    lanes: int = 0
+    """How many runs may go on at once; 0: as many as are wanted."""
 
     def new_home(self, base: Path, name: str) -> Path:
         home = base / name
@@ -56,8 +58,28 @@ class Place:
         fault_study.settle(home, environment)
         return home
 
+    def programs(self, home: Path) -> list[str]:
+        """The attempts whose programs were started, once for each time."""
+        ran = (home / "ran").read_text().split()
+        assert ran or (home / ".arl" / "bubblewrap").is_dir(), "programs say that they started"
+        return ran
+
+    def leftovers(self, home: Path) -> list[str]:
+        """O: what is left of attempts and a witness of files and processes does not see."""
+        del home
+        return []
+
+    def end(self, home: Path) -> None:
+        """End what outlives controllers."""
+        for name in ("local", "bubblewrap"):
+            if (home / ".arl" / name).is_dir():
+                end_supervisor(home / ".arl" / name)
+
 
 HERE = Place()
+Kill = Callable[[Path, Point, dict[str, Any], Place, int], Verdict]
+"""Kills at a point (below that base, with that outcome to be had, there) and judges; with a number
+above 0 a second time, at so many points of the recovery."""
 
 
 def record(
@@ -73,15 +95,16 @@ def record(
 
     code = forked.run(whole, home / "output")
     assert code == 0, (home / "output").read_text()
-    judged = _judge(home, None)
+    judged = judge(home, place)
     assert judged["broken"] == [], judged["broken"]
     points, missed = fault_points.read_journal(home / "journal")
+    place.end(home)
     shutil.rmtree(home)
     return points, missed, judged["outcome"]
 
 
 def kill_and_recover(
-    base: Path, point: Point, reference: dict[str, Any], place: Place = HERE, *, again: int = 0
+    base: Path, point: Point, reference: dict[str, Any], place: Place = HERE, again: int = 0
 ) -> Verdict:
     """The verdict on one point; with `again` the recovery is killed, too, at that many points."""
     verdict = Verdict(point)
@@ -91,9 +114,8 @@ def kill_and_recover(
         verdict.reached = _die_at(home, base, point)
         if verdict.reached:
             verdict.killed_again = bool(again) and _die_in_recovery(home, base, again)
-            verdict.broken += _recover(home, base, reference, verdict)
-        else:
-            _end_supervisors(home)
+            verdict.broken += _recover(home, base, reference, place, verdict)
+        place.end(home)
         if not verdict.broken:
             shutil.rmtree(home)
     return verdict
@@ -126,7 +148,9 @@ def _die_in_recovery(home: Path, base: Path, at: int) -> bool:
     return forked.run(doomed, home / "output") == -signal.SIGKILL
 
 
-def _recover(home: Path, base: Path, reference: dict[str, Any], verdict: Verdict) -> list[str]:
+def _recover(
+    home: Path, base: Path, reference: dict[str, Any], place: Place, verdict: Verdict
+) -> list[str]:
     started_at = fault_study.now()
 
     def recovering() -> None:
@@ -140,26 +164,24 @@ def _recover(home: Path, base: Path, reference: dict[str, Any], verdict: Verdict
     said = (home / "output").read_text()
     if code != 0 or "Traceback" in said:
         return [f"L: the recovery ended with {code}: {said[-4000:]}"]
-    judged = _judge(home, started_at)
+    judged = judge(home, place, started_at)
     verdict.recovery_s = judged["recovery_s"]
     return [*judged["broken"], *promises.differences(judged["outcome"], reference)]
 
 
-def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
+def judge(home: Path, place: Place, started_at: float | None = None) -> dict[str, Any]:
     """In a process of its own, so that this one never has a ledger open when it forks."""
 
     def judging() -> None:
-        ran = (home / "ran").read_text().split()
-        assert ran or (home / ".arl" / "bubblewrap").is_dir(), "programs say that they started"
         service = fault_study.open_settled(home)
         judge = witness(service)
-        broken = [*promises.broken(judge, ran), *own_findings(service)]
+        left = place.leftovers(home)
+        broken = [*promises.broken(judge, place.programs(home)), *own_findings(service), *left]
         outcome = promises.outcome(judge, fault_study.STUDY_ID)
         recovery_s = None
         if started_at is not None:
             recovery_s = fault_study.recovery_s(service, started_at)
         service.close()
-        _end_supervisors(home)
         found = {"broken": broken, "outcome": outcome, "recovery_s": recovery_s}
         (home / "judged").write_text(json.dumps(found))
 
@@ -167,12 +189,6 @@ def _judge(home: Path, started_at: float | None) -> dict[str, Any]:
     assert code == 0, (home / "output").read_text()
     judged: dict[str, Any] = json.loads((home / "judged").read_text())
     return judged
-
-
-def _end_supervisors(home: Path) -> None:
-    for name in ("local", "bubblewrap"):
-        if (home / ".arl" / name).is_dir():
-            end_supervisor(home / ".arl" / name)
 
 
 def kill_at_each(
@@ -183,6 +199,7 @@ def kill_at_each(
     *,
     lanes: int,
     kept: Record,
+    kill: Kill = kill_and_recover,
     again: Sequence[int] = (),
 ) -> list[Verdict]:
     """Every point's verdict, those kept of earlier runs first; `lanes` runs go on at
@@ -200,7 +217,7 @@ def kill_at_each(
                     if kept.is_over():
                         break
                     twice = twice_of[point]
-                    verdict = kill_and_recover(base, point, reference, place, again=twice)
+                    verdict = kill(base, point, reference, place, twice)
                     kept.add(verdict)
                     file.write(line_of(verdict))
                     file.flush()

@@ -153,9 +153,18 @@ class Operator:
         )
 
 
-def settle(home: Path, environment: Mapping[str, str]) -> None:
-    """Say by which settings (ARL_…) every process of this home runs."""
+def settle(
+    home: Path, environment: Mapping[str, str], changes: Mapping[str, Any] | None = None
+) -> None:
+    """Say by which settings (ARL_…) every process of this home runs, and what of the study is
+    otherwise than usual; None takes a key away."""
     (home / "environment.json").write_text(json.dumps(dict(environment)), encoding="utf-8")
+    (home / "changes.json").write_text(json.dumps(dict(changes or {})), encoding="utf-8")
+
+
+def settled_document(home: Path) -> dict[str, Any]:
+    changes = json.loads((home / "changes.json").read_text(encoding="utf-8"))
+    return {k: v for k, v in {**document(), **changes}.items() if v is not None}
 
 
 def open_settled(home: Path) -> Service:
@@ -177,7 +186,13 @@ def live_through(home: Path, base: Path) -> Study:
             where = service.settings.auto_target
             # A sandbox gives no more processor time than was asked for.
             resources = {"cpus": 0.1 if where == "local" else 1}
-            submit(service, base, target={"name": where}, resources=resources, **document())
+            submit(
+                service,
+                base,
+                target={"name": where},
+                resources=resources,
+                **settled_document(home),
+            )
         return drive(service, STUDY_ID, Operator(service).callbacks(lambda _: None))
     finally:
         service.close()

@@ -16,7 +16,15 @@ import pytest
 from tests.acceptance import figures
 from tests.acceptance.fault_points import Point
 from tests.acceptance.fault_record import Record, Verdict
-from tests.acceptance.fault_runs import HERE, Place, kill_at_each, record, warm_up
+from tests.acceptance.fault_runs import (
+    HERE,
+    Kill,
+    Place,
+    kill_and_recover,
+    kill_at_each,
+    record,
+    warm_up,
+)
 
 RECOVERY_LIMIT_S = 5.0
 THIRD = 3
@@ -129,12 +137,13 @@ def check(
     which: str,
     place: Place = HERE,
     *,
+    kill: Kill = kill_and_recover,
     again: Sequence[int] = (),
 ) -> list[Verdict]:
-    lanes = int(os.environ.get("ARL_FAULT_LANES", os.cpu_count() or 1))
+    lanes = place.lanes or int(os.environ.get("ARL_FAULT_LANES", os.cpu_count() or 1))
     kept = Record(which)
     verdicts = kill_at_each(
-        base, chosen, recorded.outcome, place, lanes=lanes, kept=kept, again=again
+        base, chosen, recorded.outcome, place, lanes=lanes, kept=kept, kill=kill, again=again
     )
     is_whole = len(verdicts) == len(chosen)
     report(recorded.points, verdicts, which if is_whole else f"{which}, cut short")
