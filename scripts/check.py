@@ -199,7 +199,8 @@ def main() -> int:
         parser.error(f"--only {arguments.only}: the groups are {', '.join(sorted(known))}")
     wanted = arguments.only or [g.name for g in GROUPS if arguments.slow or not g.is_extra]
     chosen = [g for g in GROUPS if g.name in wanted]
-    lanes = arguments.lanes or min(MOST_LANES, os.cpu_count() or 1, len(chosen))
+    # One more than cores: tests wait for processes about a third of their time.
+    lanes = arguments.lanes or min(MOST_LANES, (os.cpu_count() or 1) + 1, len(chosen))
     strict = os.geteuid() == 0 or os.environ.get("CI") == "true"
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="arl-check-") as folder:
