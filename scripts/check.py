@@ -33,7 +33,7 @@ from scripts.needs import (
     missing_vllm,
 )
 
-MOST_LANES = 2
+MOST_LANES = 3
 """More would make tests that measure time fail."""
 
 # Each peer's adapter is read by the interpreter of that peer's own environment.
