@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller.steps import promote
+from controller.steps import evidence
 from controller.steps.context import StepContext
 from ledger import reads
-from ledger.records import Family, Split, TrialKind
+from ledger.records import Split, TrialKind
 from ledger.states import AttemptState, FamilyState, Reason, StudyState, TrialState
 from tests.acceptance.lab import Lab
 
@@ -71,11 +71,11 @@ def test_a_model_damaged_before_it_was_scored_is_never_scored(lab: Lab) -> None:
 def test_a_winner_damaged_before_its_promotion_is_not_promoted(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = promote._winner_artifact
+    find = evidence.confirmed_artifact
     mend: list[tuple[Path, bytes]] = []
 
-    def damaged(ctx: StepContext, family: Family) -> str:
-        tree = find(ctx, family)
+    def damaged(ctx: StepContext, family_id: str, candidate_id: str) -> str:
+        tree = find(ctx, family_id, candidate_id)
         ((_, _, _, digest),) = ctx.store.manifest(tree)
         path = stored(lab, digest)
         mend.append((path, path.read_bytes()))
@@ -83,7 +83,7 @@ def test_a_winner_damaged_before_its_promotion_is_not_promoted(
         path.write_bytes(b"1.0\n")
         return tree
 
-    monkeypatch.setattr(promote, "_winner_artifact", damaged)
+    monkeypatch.setattr(evidence, "confirmed_artifact", damaged)
     study_id = lab.submit(
         budget={"trials": 3}, promotion={"model": "toy", "profile": "quick"}, noise={}
     )
