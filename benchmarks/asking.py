@@ -1,6 +1,6 @@
 """Asked and told trials a second: by calls in one process, over HTTP, and by Optuna beside.
 
-    python -m benchmarks.asking --json FILE [--trials 1000] [--without-peers]
+    python -m benchmarks.asking --json FILE [--trials 1000] [--rounds 3] [--without-peers]
 
 Nothing is run: who asks gets a trial's parameters and tells a value at once. `arl worker` proposes
 and records in a process beside, every trial durably. Optuna asks and tells with one client, on
@@ -11,14 +11,16 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT, machine
+from benchmarks.noop import ROOT, durable_commit_ms, machine
 from benchmarks.noop_peers import Peer, run_peer
 from benchmarks.service_asking import WARM_UP, ask_and_tell, complete_trials, submit
 from benchmarks.service_server import serving
@@ -40,6 +42,7 @@ OPTUNA = "optuna==5.0.0 grpcio protobuf psycopg2-binary"
 
 
 def over_http(work: Path, trials: int) -> list[dict[str, Any]]:
+    """One run with each number of clients."""
     home = work / "http"
     home.mkdir()
     found = []
@@ -47,6 +50,7 @@ def over_http(work: Path, trials: int) -> list[dict[str, Any]]:
         for clients in CLIENTS:
             found.append(ask_and_tell(server, clients=clients, trials=trials))
             print(f"HTTP, {clients} clients: {line(found[-1])}", flush=True)
+    shutil.rmtree(home)
     return found
 
 
@@ -71,12 +75,14 @@ def in_process(work: Path, trials: int) -> dict[str, Any]:
                 complete = complete_trials(server.port, study, len(ended))
         finally:
             service.close()
+    shutil.rmtree(home)
     counted = ended[WARM_UP:]
     return {
         "per_s": (len(counted) - 1) / (counted[-1] - counted[0]),
         "told": len(ended),
         "counted_by_the_ledger": complete,
         "errors": {},
+        "clients": 0,
     }
 
 
@@ -101,6 +107,18 @@ def call(service: Service, study_id: str, trials: int) -> list[float]:
         outside.tell(document["trial"], token, told, uploads)
         ended.append(time.monotonic())
     return ended
+
+
+def together(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The median rate of some rounds, and the sums of what was counted."""
+    return {
+        "clients": runs[0]["clients"],
+        "per_s": statistics.median(run["per_s"] for run in runs),
+        "all_per_s": [run["per_s"] for run in runs],
+        "told": sum(run["told"] for run in runs),
+        "counted_by_the_ledger": sum(run["counted_by_the_ledger"] for run in runs),
+        "errors": dict(sum((Counter(run["errors"]) for run in runs), Counter())),
+    }
 
 
 @contextmanager
@@ -137,16 +155,22 @@ def peers(work: Path) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     given = parser.parse_args()
     work = ROOT / ".bench" / "work" / f"asking-{os.getpid()}"
     work.mkdir(parents=True)
-    report: dict[str, Any] = {"machine": machine()}
+    report: dict[str, Any] = {"machine": machine(), "commit_ms": []}
+    calls, asked = [], []
     try:
-        report["in_process"] = in_process(work, given.trials)
-        print(f"in process: {line(report['in_process'])}", flush=True)
-        report["http"] = over_http(work, given.trials)
+        for _ in range(given.rounds):
+            report["commit_ms"].append(durable_commit_ms(work, 100))
+            calls.append(in_process(work, given.trials))
+            print(f"in process: {line(calls[-1])}", flush=True)
+            asked.append(over_http(work, given.trials))
+        report["in_process"] = together(calls)
+        report["http"] = [together(runs) for runs in zip(*asked, strict=True)]
         report["peers"] = {} if given.without_peers else peers(work)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -28,7 +28,12 @@ PARTS: Final = (
         whole=("--trials", "200", "--peers"),
         quick=("--trials", "60", "--parallel-trials", "60", "--growth-trials", "800"),
     ),
-    Part(name="asking", module="asking", minutes=2, quick=("--trials", "60", "--without-peers")),
+    Part(
+        name="asking",
+        module="asking",
+        minutes=3,
+        quick=("--trials", "60", "--rounds", "1", "--without-peers"),
+    ),
     Part(name="values", module="values", minutes=1, quick=("--without-peers",)),
     Part(
         name="service",
