@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -35,13 +36,25 @@ END: Final = "<!-- end of goals -->"
 VERDICTS: Final = {True: "met", False: "**missed**", None: ""}
 
 
+def pace_ms() -> float:
+    """The median time of a fixed computation: how fast the machine is just now, which its load
+    does not tell where it shares its cores with others."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        sum(number * number for number in range(500_000))
+        times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times)
+
+
 def measure(part: Part, results: Path, *, quick: bool) -> dict[str, Any]:
     """Run it; when, how long, under what load, and its rows. Raises RuntimeError."""
     path, log = results / f"{part.name}.json", results / f"{part.name}.log"
     options = part.quick if quick else part.whole
     argv = [sys.executable, "-m", f"benchmarks.{part.module}", *options, "--json", str(path)]
     path.unlink(missing_ok=True)
-    load, began, at = os.getloadavg()[0], time.monotonic(), datetime.now(UTC)
+    load, pace = os.getloadavg()[0], pace_ms()
+    began, at = time.monotonic(), datetime.now(UTC)
     with log.open("wb") as output:
         done = subprocess.run(argv, cwd=ROOT, stdout=output, stderr=output, check=False)
     if done.returncode not in part.exits or not path.exists():
@@ -52,6 +65,7 @@ def measure(part: Part, results: Path, *, quick: bool) -> dict[str, Any]:
         "at": f"{at:%Y-%m-%d %H:%M} UTC",
         "took_s": round(time.monotonic() - began),
         "load_before": round(load, 1),
+        "pace_ms": [round(pace), round(pace_ms())],
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "command": " ".join(["python -m", f"benchmarks.{part.module}", *options]),
         "rows": [asdict(row) for row in rows],
@@ -73,16 +87,17 @@ def table(record: Mapping[str, Any]) -> str:
             lines.append("| " + " | ".join(shown) + " |")
     lines += [
         "",
-        "| part | measured | took | load before | machine | command |",
-        "|---|---|---|---|---|---|",
+        "| part | measured | took | load before | pace, ms | machine | command |",
+        "|---|---|---|---|---|---|---|",
     ]
     for part in PARTS:
         found = record.get(part.name)
         if found is None:
-            lines.append(f"| {part.name} | never | | | | |")
+            lines.append(f"| {part.name} | never | | | | | |")
             continue
         cells = (part.name, found["at"], f"{found['took_s'] / 60:.1f} min", found["load_before"])
-        told = [str(cell) for cell in (*cells, found["machine"], f"`{found['command']}`")]
+        pace = " and ".join(map(str, found.get("pace_ms", ())))
+        told = [str(cell) for cell in (*cells, pace, found["machine"], f"`{found['command']}`")]
         lines.append("| " + " | ".join(told) + " |")
     return "\n".join(lines)
 

@@ -31,7 +31,7 @@ def test_a_missed_goal_and_a_part_that_was_never_run_are_told() -> None:
     lines = table(RECORD).splitlines()
     assert "| a | 1 | 2 | **missed** | b \\| c |" in lines
     assert "| d |  | 3 |  |  |" in lines
-    assert "| noop | never | | | | |" in lines
+    assert "| noop | never | | | | | |" in lines
     assert [line for line in lines if line.startswith("| values | 2026-01-01")] != []
 
 
