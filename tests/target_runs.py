@@ -20,7 +20,8 @@ from targets.local_process import LocalProcessTarget
 from targets.protocol import AttemptSpec, Exit, Limits, Program, Target
 
 PATIENCE_S = 30.0
-_numbers = itertools.count()
+_numbers = itertools.count(1000 * os.getpid())
+"""Test runs stand side by side, and who recovers ends what carries an attempt's name."""
 
 
 def shell(script: str, **environment: str) -> Program:
