@@ -8,7 +8,6 @@ SQLite, on a private PostgreSQL server and through its gRPC proxy, in the same r
 """
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -20,8 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT, durable_commit_ms, machine
+from benchmarks.noop import ROOT, durable_commit_ms
 from benchmarks.noop_peers import Peer, run_peer
+from benchmarks.reports import machine, write_report
 from benchmarks.service_asking import WARM_UP, ask_and_tell, complete_trials, submit
 from benchmarks.service_server import serving
 from benchmarks.worker_processes import Workers
@@ -174,9 +174,7 @@ def main() -> int:
         report["peers"] = {} if given.without_peers else peers(work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(report, indent=1))
+    write_report(given.json, report)
     return 0
 
 

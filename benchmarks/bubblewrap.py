@@ -7,7 +7,6 @@ and released as a worker does. The three take turns, since machines are noisy.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -15,7 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.noop import bare_pair_ms, machine
+from benchmarks.noop import bare_pair_ms
+from benchmarks.reports import machine, write_report
 from ledger.artifacts import ArtifactStore
 from ledger.records import AttemptKind
 from targets.bubblewrap import BubblewrapTarget
@@ -101,10 +101,8 @@ def main() -> int:
         print(f"{name:<11} pair: median {row['median_ms']:7.2f} ms, p95 {row['p95_ms']:7.2f} ms")
     met = figures["bubblewrap"]["median_ms"] <= GOAL_MS
     print(f"goal for bubblewrap: {GOAL_MS:g} ms, {'met' if met else 'missed'}")
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"machine": found, "pairs": arguments.pairs, "goal_ms": GOAL_MS, **figures}
-        arguments.json.write_text(json.dumps(report, indent=1))
+    report = {"machine": found, "pairs": arguments.pairs, "goal_ms": GOAL_MS, **figures}
+    write_report(arguments.json, report)
     return 0 if met else 1
 
 

@@ -10,7 +10,6 @@ and lists what they left. DOCKER_HOST names an engine; without it root gets a pr
 """
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -22,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks import container_bare as bare
 from benchmarks.container_leaks import run_for_leaks, tell
-from benchmarks.noop import intervals_ms, machine, rate_per_s
+from benchmarks.noop import intervals_ms, rate_per_s
 from benchmarks.noop_arl import run_study
+from benchmarks.reports import machine, write_report
 from targets.registry import problem_of
 
 if TYPE_CHECKING:
@@ -190,9 +190,7 @@ def main() -> int:
         print(f"containers cannot be run: {problem}", file=sys.stderr)
         return 1
     report = find_leaks(arguments.leaks) if arguments.leaks else measure(arguments, problem)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps({"machine": machine(), **report}, indent=1))
+    write_report(arguments.json, {"machine": machine(), **report})
     left, goals = report.get("left", {}), report.get("goals", [])
     is_good = not any(left.values()) if isinstance(left, dict) else False
     missed = [g for g in goals if not g["met"]] if isinstance(goals, list) else []

@@ -9,7 +9,6 @@ of the incumbent, one replay family.
 """
 
 import argparse
-import json
 import multiprocessing
 import sys
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.gate_simulation import FAMILIES, Outcome, simulate
+from benchmarks.reports import write_report
 from benchmarks.worker_pools import end_with_parent
 from controller.decisions.profiles import PROFILES, THOROUGH, GateProfile
 from evaluator.statistics import mean, wilson_interval
@@ -131,8 +131,7 @@ def main(argv: Sequence[str]) -> int:
     rows = measure(chosen, options.runs, options.workers)
     print(table(rows))
     print(f"{options.runs} studies a row, {time.monotonic() - started:.0f} s")
-    if options.json is not None:
-        options.json.write_text(json.dumps({"runs": options.runs, "rows": rows}, indent=1))
+    write_report(options.json, {"runs": options.runs, "rows": rows})
     return 0
 
 

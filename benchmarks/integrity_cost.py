@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.container_bare import docker_problem
-from benchmarks.noop import machine
+from benchmarks.reports import machine, write_report
 from controller.settings import read_settings
 from controller.spec.loading import parse_study
 from controller.steps.submit import submit_study
@@ -278,10 +278,8 @@ def main() -> int:
         )
     missed = [n for n, goal in GOALS.items() if n in figures and figures[n]["ratio"] > goal]
     print(f"goals: {GOALS}; missed: {missed or 'none'}")
-    if arguments.json:
-        report = {"machine": found, "pair_s": arguments.pair_s, "goals": GOALS, **figures}
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    report = {"machine": found, "pair_s": arguments.pair_s, "goals": GOALS, **figures}
+    write_report(arguments.json, report)
     return 1 if missed else 0
 
 

@@ -10,9 +10,7 @@ import argparse
 import contextlib
 import functools
 import itertools
-import json
 import os
-import platform
 import shutil
 import sqlite3
 import statistics
@@ -26,6 +24,7 @@ from typing import TypeAlias
 
 from benchmarks.noop_arl import Run, run_study
 from benchmarks.noop_peers import PEERS, RUNS_NOTHING, Peer, run_peer
+from benchmarks.reports import machine, write_report
 
 ROOT = Path(__file__).resolve().parent.parent
 EARLY = 100
@@ -222,15 +221,6 @@ def table(results: dict[str, dict[str, Figures]]) -> str:
     return "\n".join(lines)
 
 
-def machine() -> dict[str, object]:
-    return {
-        "cores": os.cpu_count(),
-        "load_at_start": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-    }
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--trials", type=int, default=200, help="serial trials in all")
@@ -256,9 +246,7 @@ def main() -> int:
         report |= {"durable_commit_ms": commit, "results": bench.results}
         report["load_at_end"] = os.getloadavg()[0]
         print("\n" + table(bench.results))
-        if arguments.json:
-            arguments.json.parent.mkdir(parents=True, exist_ok=True)
-            arguments.json.write_text(json.dumps(report, indent=1))
+        write_report(arguments.json, report)
     except RuntimeError as error:
         print(f"noop: {error}", file=sys.stderr)
         return 1

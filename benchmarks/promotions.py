@@ -9,7 +9,6 @@ the artifacts.
 """
 
 import argparse
-import json
 import os
 import resource
 import tempfile
@@ -17,7 +16,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.noop import machine
+from benchmarks.reports import machine, write_report
 from controller.registry.checking import check_promotions
 from controller.registry.making import make_evidence
 from ledger import reads
@@ -49,9 +48,7 @@ def main() -> None:
             "one": sign_large(Path(place, "large"), options.megabytes),
             "many": check_many(Path(place, "many"), options.promotions),
         }
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1))
+    write_report(options.json, report)
 
 
 def opened(home: Path) -> tuple[Ledger, ArtifactStore]:

@@ -10,7 +10,6 @@ milliseconds; on a busy machine read the ratios.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -20,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from benchmarks.reports import write_report
 from ledger.digests import params_digest
 from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History
@@ -187,8 +187,7 @@ def main(argv: Sequence[str]) -> int:
             other = "-" if row.optuna_ms is None else f"{row.optuna_ms:.2f}"
             growth = row.arl_ms / first.arl_ms
             print(f"{sampler:8} {size:6} {row.arl_ms:9.2f} {other:>11} {growth:15.2f}", flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    write_report(options.json, [asdict(row) for row in rows])
     return 0
 
 

@@ -10,7 +10,6 @@ be the best so far: nothing that loses no winner can save more.
 """
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.pruning_curves import POPULATIONS, Study, draw_study, recorded_families
+from benchmarks.reports import write_report
 from evaluator.pruning import (
     OtherCurve,
     PackedCurve,
@@ -193,8 +193,7 @@ def main(argv: Sequence[str]) -> int:
             f"  winners lost {row.winners_lost:.3f}  beyond noise {row.lost_beyond_noise:.3f}",
             flush=True,
         )
-        if options.json is not None:
-            options.json.write_text(json.dumps([asdict(one) for one in rows], indent=1) + "\n")
+        write_report(options.json, [asdict(one) for one in rows])
 
     for family in options.family or families:
         for name in () if options.pruner else ORACLES:

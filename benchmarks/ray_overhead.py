@@ -11,7 +11,6 @@ The four take turns, since machines are noisy.
 
 import argparse
 import itertools
-import json
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.bubblewrap import SCRIPTS, spec
-from benchmarks.noop import machine
+from benchmarks.reports import machine, write_report
 from ledger.artifacts import ArtifactStore
 from targets.bubblewrap import BubblewrapTarget
 from targets.protocol import ExitCause, Target
@@ -164,15 +163,13 @@ def report(
             f"{row['times_plain_tasks']:6.1f} x tasks, {row['times_plain_actors']:5.2f} x actors; "
             f"{arguments.at_once} at once: {row['pairs_per_s']:6.2f} pairs/s"
         )
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        written = {
-            "machine": found,
-            "pairs": arguments.pairs,
-            "at_once": arguments.at_once,
-            "rows": rows,
-        }
-        arguments.json.write_text(json.dumps(written, indent=1))
+    written = {
+        "machine": found,
+        "pairs": arguments.pairs,
+        "at_once": arguments.at_once,
+        "rows": rows,
+    }
+    write_report(arguments.json, written)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from typing import Any
 
 from sqlalchemy import create_engine, text
 
-from benchmarks.noop import ROOT, durable_commit_ms, machine
+from benchmarks.noop import ROOT, durable_commit_ms
+from benchmarks.reports import machine, write_report
 from benchmarks.scale_reads import read_study
 from benchmarks.scale_study import Aged, age, sizes
 from benchmarks.scale_work import record_values, resume
@@ -149,9 +150,7 @@ def main() -> int:
     finally:
         if not keep:
             shutil.rmtree(work, ignore_errors=True)
-        if given.json:
-            given.json.parent.mkdir(parents=True, exist_ok=True)
-            given.json.write_text(json.dumps(report, indent=1))
+        write_report(given.json, report)
     for name in ("trials", "values", "postgres"):
         if report.get(name):
             print(f"\n{name}\n\n{table(report[name], rows_of(report[name][0]))}")

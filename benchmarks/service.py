@@ -20,7 +20,8 @@ from typing import Any
 from benchmarks import service_peers, service_reads
 from benchmarks.bulk_ledger import fill
 from benchmarks.bulk_rows import Shape
-from benchmarks.noop import ROOT, machine
+from benchmarks.noop import ROOT
+from benchmarks.reports import machine, write_report
 from benchmarks.service_asking import ask_and_tell
 from benchmarks.service_reads import TRIALS, Taken
 from benchmarks.service_server import Server, serving
@@ -156,9 +157,7 @@ def main() -> int:
         measure(given, work, report)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        if given.json:
-            given.json.parent.mkdir(parents=True, exist_ok=True)
-            given.json.write_text(json.dumps(report, indent=1))
+        write_report(given.json, report)
     return 0
 
 

@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT, machine
+from benchmarks.noop import ROOT
+from benchmarks.reports import machine, write_report
 from benchmarks.scale_study import Aged, age
 from benchmarks.scale_work import resume
 from benchmarks.service_peers import ADAPTERS, OPTUNA, python_of
@@ -66,9 +67,7 @@ def main() -> int:
             print(f"Optuna 5: all read in {read['seconds']:.2f} s, {read['peak_mb']:.0f} MB")
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(report, indent=1))
+    write_report(given.json, report)
     return 0
 
 

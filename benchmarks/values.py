@@ -9,7 +9,6 @@ that one takes.
 
 import argparse
 import itertools
-import json
 import os
 import shutil
 import statistics
@@ -17,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT, durable_commit_ms, machine
+from benchmarks.noop import ROOT, durable_commit_ms
 from benchmarks.noop_peers import Peer, run_peer
+from benchmarks.reports import machine, write_report
 from benchmarks.scale_study import Aged
 from benchmarks.scale_work import record_values
 from ledger.database import open_ledger
@@ -56,9 +56,7 @@ def main() -> int:
             print(f"{MLFLOW.label}: {report['mlflow_ms']:.0f} ms")
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(report, indent=1))
+    write_report(given.json, report)
     return 0
 
 

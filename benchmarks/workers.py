@@ -9,7 +9,6 @@ workers take turns, since machines are noisy.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -20,8 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.noop import ROOT, machine
+from benchmarks.noop import ROOT
 from benchmarks.noop_arl import write_study
+from benchmarks.reports import machine, write_report
 from benchmarks.service_asking import complete_trials, run_clients, submit
 from benchmarks.service_server import Server
 from benchmarks.worker_processes import Workers, claims_after, ended_at, kill_first
@@ -219,8 +219,7 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
     report |= {"load_at_end": os.getloadavg()[0], "took_s": time.monotonic() - began}
     print("\n" + table(report))
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(report, indent=1))
+    write_report(given.json, report)
     return 0
 
 
