@@ -204,6 +204,7 @@ def open_service_anyway(settings: Settings) -> Service:
 
 
 def _service(settings: Settings, ledger: Ledger) -> Service:
+    ledger.let_go_within(settings.lease_s)
     return Service(
         settings=settings,
         ledger=ledger,

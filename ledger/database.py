@@ -22,7 +22,9 @@ _WRITES: Final = "arl_writes"
 _HIDDEN: Final = "***"
 _SECRET_NAME: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
 # A process that is stopped in the middle of a transaction would hold its locks for ever.
-_LET_GO: Final = "SET LOCAL idle_in_transaction_session_timeout = '10s'"
+_LET_GO: Final = "SET LOCAL idle_in_transaction_session_timeout = '{:.0f}ms'"
+_LET_GO_S: Final = "arl_let_go_s"
+_LET_GO_WITHIN_S: Final = (1.0, 10.0)
 
 # WAL with FULL syncs the log at every commit: a commit that returned survives a power cut.
 # No mmap: its pages count as the worker's memory, and an I/O error would be a SIGBUS.
@@ -124,6 +126,13 @@ class Ledger:
             session.close()
         self.on_commit()
 
+    def let_go_within(self, seconds: float) -> None:
+        """PostgreSQL cuts off a process that is stopped inside a write after so long, but no
+        sooner than after a second and no later than after ten."""
+        least, most = _LET_GO_WITHIN_S
+        let_go_s = min(max(seconds, least), most)
+        self._writer = self._writer.execution_options(**{_LET_GO_S: let_go_s})
+
     def now(self, session: ReadSession) -> float:
         """Seconds since the epoch on the database's clock."""
         return session.now()
@@ -205,7 +214,8 @@ def connect(url: URL, *, create: bool) -> tuple[Engine, str]:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get(_WRITES, False):
-            connection.exec_driver_sql(_LET_GO)
+            let_go_s = connection.get_execution_options().get(_LET_GO_S, _LET_GO_WITHIN_S[1])
+            connection.exec_driver_sql(_LET_GO.format(let_go_s * 1e3))
 
     ping_the_idle(engine)
     return engine, shown_url(url)
