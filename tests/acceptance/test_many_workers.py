@@ -242,3 +242,4 @@ def test_workers_spread_the_studies_and_leave_none_alone(shop: Lab) -> None:
         lambda: all(shop.study(s).state is StudyState.COMPLETED for s in studies), "all end"
     )
     second.kill()
+    shop.drive(shop.submit(name="last", budget={"trials": 1}))  # who claims sweeps up after both
