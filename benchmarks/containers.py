@@ -156,7 +156,13 @@ def measure(arguments: argparse.Namespace, docker_problem: str | None) -> dict[s
         "all_serial_ms": figures.serial_ms,
         "all_pairs_per_s": figures.rates_per_s,
         "goals": [
-            {"what": g.what, "measured": g.measured, "goal": g.limit, "met": g.is_met}
+            {
+                "what": g.what,
+                "measured": g.measured,
+                "goal": g.limit,
+                "at_most": g.at_most,
+                "met": g.is_met,
+            }
             for g in goals
         ],
     }

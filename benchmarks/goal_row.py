@@ -21,4 +21,6 @@ class Row:
 
 
 def listed(figures: Mapping[str, float], unit: str, digits: str = ".3g") -> str:
-    return ", ".join(f"{name} {value:{digits}}{unit}" for name, value in figures.items())
+    """By name; those of a hundred and more without decimals, as people read them."""
+    texts = (f"{v:,.0f}" if abs(v) >= 100 else f"{v:{digits}}" for v in figures.values())
+    return ", ".join(f"{name} {text}{unit}" for name, text in zip(figures, texts, strict=True))

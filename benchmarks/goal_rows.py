@@ -132,7 +132,7 @@ def containers(report: Report) -> list[Row]:
     rows = [
         Row(
             what=one["what"],
-            goal=f"{one['goal']:g}",
+            goal=f"at {'most' if one['at_most'] else 'least'} {one['goal']:g}",
             measured=f"{one['measured']:.3g}",
             is_met=one["met"],
         )
