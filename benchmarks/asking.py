@@ -1,6 +1,6 @@
 """Asked and told trials a second: by calls in one process, over HTTP, and by Optuna beside.
 
-    python -m benchmarks.asking --json FILE [--trials 1000] [--rounds 3] [--without-peers]
+    python -m benchmarks.asking --json FILE [--trials 1000] [--rounds 3] [--work DIR]
 
 Nothing is run: who asks gets a trial's parameters and tells a value at once. `arl worker` proposes
 and records in a process beside, every trial durably. Optuna asks and tells with one client, on
@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT, durable_commit_ms
+from benchmarks.noop import durable_commit_ms
 from benchmarks.noop_peers import Peer, run_peer
-from benchmarks.reports import machine, write_report
+from benchmarks.reports import BENCH, machine, working, write_report
 from benchmarks.service_asking import WARM_UP, ask_and_tell, complete_trials, submit
 from benchmarks.service_server import serving
 from benchmarks.worker_processes import Workers
@@ -143,7 +143,7 @@ def peers(work: Path) -> dict[str, float]:
                 f"Optuna 5.0.0 {mode}", OPTUNA, "ask_optuna", mode, environment="optuna-asked"
             )
             try:
-                times = run_peer(peer, ROOT / ".bench", work / mode, trials=PEER_TRIALS)
+                times = run_peer(peer, BENCH, work / mode, trials=PEER_TRIALS)
             except RuntimeError as error:
                 print(f"{peer.label}: FAILED: {error}", flush=True)
                 continue
@@ -157,13 +157,12 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-peers", action="store_true")
+    parser.add_argument("--work", type=Path, help="on which disk; default: that of the project")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     given = parser.parse_args()
-    work = ROOT / ".bench" / "work" / f"asking-{os.getpid()}"
-    work.mkdir(parents=True)
     report: dict[str, Any] = {"machine": machine(), "commit_ms": []}
     calls, asked = [], []
-    try:
+    with working("asking", given.work) as work:
         for _ in range(given.rounds):
             report["commit_ms"].append(durable_commit_ms(work, 100))
             calls.append(in_process(work, given.trials))
@@ -172,8 +171,6 @@ def main() -> int:
         report["in_process"] = together(calls)
         report["http"] = [together(runs) for runs in zip(*asked, strict=True)]
         report["peers"] = {} if given.without_peers else peers(work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     write_report(given.json, report)
     return 0
 

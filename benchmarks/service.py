@@ -10,7 +10,6 @@ MLflow are installed in `.bench/` and asked for the same trials in the same run.
 import argparse
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from benchmarks import service_peers, service_reads
 from benchmarks.bulk_ledger import fill
 from benchmarks.bulk_rows import Shape
 from benchmarks.noop import ROOT
-from benchmarks.reports import machine, write_report
+from benchmarks.reports import machine, working, write_report
 from benchmarks.service_asking import ask_and_tell
 from benchmarks.service_reads import TRIALS, Taken
 from benchmarks.service_server import Server, serving
@@ -150,13 +149,11 @@ def main() -> int:
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     given = parser.parse_args()
-    work = ROOT / ".bench" / "work" / f"service-{os.getpid()}"
-    work.mkdir(parents=True)
     report: dict[str, Any] = {"machine": machine()}
     try:
-        measure(given, work, report)
+        with working("service") as work:
+            measure(given, work, report)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
         write_report(given.json, report)
     return 0
 

@@ -9,16 +9,13 @@ process loads the study and asks for its trials, which every sampler does first.
 
 import argparse
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT
-from benchmarks.reports import machine, write_report
+from benchmarks.reports import BENCH, machine, working, write_report
 from benchmarks.scale_study import Aged, age
 from benchmarks.scale_work import resume
 from benchmarks.service_peers import ADAPTERS, OPTUNA, python_of
@@ -31,7 +28,7 @@ def ours(aged: Aged, rounds: int) -> dict[str, float]:
 
 def theirs(aged: Aged, work: Path, rounds: int) -> dict[str, float]:
     """Seconds until all trials are read, and the process's peak memory."""
-    python, database = python_of(OPTUNA, ROOT / ".bench"), work / "optuna.db"
+    python, database = python_of(OPTUNA, BENCH), work / "optuna.db"
     ledger = aged.home / "ledger.db"
     argv = [str(python), str(ADAPTERS / "fill_optuna.py")]
     argv += ["--ledger", str(ledger), "--study", aged.study_id, "--database", str(database)]
@@ -51,10 +48,8 @@ def main() -> int:
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     given = parser.parse_args()
-    work = ROOT / ".bench" / "work" / f"starting-{os.getpid()}"
-    work.mkdir(parents=True)
     report: dict[str, Any] = {"machine": machine(), "trials": given.trials}
-    try:
+    with working("starting") as work:
         aged = age(work / "arl", trials=given.trials)
         found = report["arl"] = ours(aged, given.rounds)
         print(
@@ -65,8 +60,6 @@ def main() -> int:
         if not given.without_peers:
             read = report["optuna"] = theirs(aged, work, given.rounds)
             print(f"Optuna 5: all read in {read['seconds']:.2f} s, {read['peak_mb']:.0f} MB")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     write_report(given.json, report)
     return 0
 

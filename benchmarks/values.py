@@ -9,16 +9,14 @@ that one takes.
 
 import argparse
 import itertools
-import os
-import shutil
 import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.noop import ROOT, durable_commit_ms
+from benchmarks.noop import durable_commit_ms
 from benchmarks.noop_peers import Peer, run_peer
-from benchmarks.reports import machine, write_report
+from benchmarks.reports import BENCH, machine, working, write_report
 from benchmarks.scale_study import Aged
 from benchmarks.scale_work import record_values
 from ledger.database import open_ledger
@@ -34,7 +32,7 @@ def ours(work: Path) -> dict[str, float]:
 
 def theirs(work: Path, rounds: int) -> float:
     """Median milliseconds of a call."""
-    ended_s = run_peer(MLFLOW, ROOT / ".bench", work / "mlflow", trials=rounds)
+    ended_s = run_peer(MLFLOW, BENCH, work / "mlflow", trials=rounds)
     return statistics.median(b - a for a, b in itertools.pairwise([0.0, *ended_s])) * 1e3
 
 
@@ -44,18 +42,14 @@ def main() -> int:
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     given = parser.parse_args()
-    work = ROOT / ".bench" / "work" / f"values-{os.getpid()}"
-    work.mkdir(parents=True)
     report: dict[str, Any] = {"machine": machine()}
-    try:
+    with working("values") as work:
         report["commit_ms"] = durable_commit_ms(work, 100)
         report["arl"] = ours(work)
         print(f"ARL: {report['arl']['wall_ms']:.1f} ms ({report['arl']['cpu_ms']:.1f} computing)")
         if not given.without_peers:
             report["mlflow_ms"] = theirs(work, given.rounds)
             print(f"{MLFLOW.label}: {report['mlflow_ms']:.0f} ms")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     write_report(given.json, report)
     return 0
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.noop import ROOT
 from benchmarks.noop_arl import write_study
-from benchmarks.reports import machine, write_report
+from benchmarks.reports import machine, working, write_report
 from benchmarks.service_asking import complete_trials, run_clients, submit
 from benchmarks.service_server import Server
 from benchmarks.worker_processes import Workers, claims_after, ended_at, kill_first
@@ -209,14 +209,9 @@ def main() -> int:
     if binaries is None:
         print("workers: PostgreSQL is not installed here (Debian: postgresql)", file=sys.stderr)
         return 1
-    work = ROOT / ".bench" / "work" / f"workers-{os.getpid()}"
-    work.mkdir(parents=True)
     began = time.monotonic()
-    try:
-        with private_server(binaries) as server:
-            report = measure(given, server, work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with working("workers") as work, private_server(binaries) as server:
+        report = measure(given, server, work)
     report |= {"load_at_end": os.getloadavg()[0], "took_s": time.monotonic() - began}
     print("\n" + table(report))
     write_report(given.json, report)
