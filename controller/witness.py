@@ -9,13 +9,7 @@ from controller.settings import Settings
 from ledger.database import Ledger
 from ledger.errors import ArlError, LedgerRestored
 from ledger.heads import read_heads
-from ledger.witness import (
-    Missing,
-    find_missing,
-    read_witness,
-    witness_path,
-    write_witness,
-)
+from ledger.witness import Missing, find_missing, read_witness, witness_path, write_witness
 
 log = logging.getLogger("arl.witness")
 

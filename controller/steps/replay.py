@@ -1,6 +1,7 @@
 """Replayed: opens a replay family, makes the runs the gate asks for, and records how it ended."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from controller.decisions.families import (
@@ -72,11 +73,11 @@ def _open_best(ctx: StepContext) -> None:
     if evidence.has_incumbent_moved(ctx, evidence.current_incumbent(ctx)):
         ctx.move(StudyState.COMPLETED, detail=f"not replayed: {MOVED}")
         return
-    told = outcomes_of(view.finished)
-    broken = {t.candidate_id for t in told if t.reason is Reason.INFEASIBLE}
+    ended = partial(outcomes_of, view.finished)  # unpacked twice, and never all held at once
+    broken = {t.candidate_id for t in ended() if t.reason is Reason.INFEASIBLE}
     screened = [
         Screened(candidate=t.candidate_id, value=t.value)
-        for t in outcomes_of(view.finished)
+        for t in ended()
         if t.state is TrialState.COMPLETE and t.candidate_id not in broken
     ]
     try:
