@@ -18,7 +18,7 @@ class Settings:
     home: Path
     """Where artifacts, attempts, the supervisor and (by default) the ledger live."""
     ledger_url: str
-    """A SQLAlchemy URL; SQLite below `home` by default."""
+    """What open_ledger takes: a path, by default below `home`, or a database URL."""
     host: str
     """This machine's name among workers: local attempts belong to a host."""
     cpus: float
@@ -62,10 +62,10 @@ class Settings:
     @property
     def ledger_file(self) -> Path | None:
         """The ledger, where it is a file of this machine."""
-        scheme, _, rest = self.ledger_url.partition("://")
-        if not rest:
-            return Path(self.ledger_url)
-        return Path(rest[1:]) if scheme.partition("+")[0] == "sqlite" else None
+        from ledger.database import ledger_url  # here: `arl --help` reads settings, too
+
+        url = ledger_url(self.ledger_url)
+        return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
     def disks(self) -> list[Disk]:
         """The file systems that ARL writes to, as they are now."""
@@ -95,7 +95,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     gpus = env.get("ARL_GPUS")
     return Settings(
         home=home,
-        ledger_url=env.get("ARL_LEDGER") or f"sqlite:///{home / 'ledger.db'}",
+        ledger_url=env.get("ARL_LEDGER") or str(home / "ledger.db"),
         host=env.get("ARL_HOST") or platform.node() or "localhost",
         cpus=_number(env, "ARL_CPUS", float(len(os.sched_getaffinity(0)))),
         memory_bytes=int(_number(env, "ARL_MEMORY_BYTES", float(_physical_memory()))),

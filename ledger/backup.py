@@ -1,5 +1,6 @@
 """A whole copy of a SQLite ledger, made while it is used."""
 
+import errno
 import os
 import secrets
 import sqlite3
@@ -11,6 +12,8 @@ from ledger.files import disk_full_at, sync_directory
 
 _PAGES: Final = 4096
 """Copied at a time: who writes meanwhile waits no longer than that takes."""
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+"""What file systems without hard links say: exFAT, some network shares."""
 
 
 def back_up(ledger_file: Path, to: Path) -> int:
@@ -32,7 +35,7 @@ def back_up(ledger_file: Path, to: Path) -> int:
         with disk_full_at(to.parent):
             _copy(ledger_file, draft)
             _sync(draft)
-            os.link(draft, to)  # never over a file that came to be there meanwhile
+            _name(draft, to)
             sync_directory(to.parent)
     except FileExistsError:
         raise Conflict(f"{to} is there already: name a new file") from None
@@ -41,8 +44,21 @@ def back_up(ledger_file: Path, to: Path) -> int:
     return to.stat().st_size
 
 
+def _name(draft: Path, to: Path) -> None:
+    """Never over a file that came to be there meanwhile, where the file system can see to that.
+    Raises FileExistsError."""
+    try:
+        os.link(draft, to)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if to.exists():
+            raise FileExistsError(to) from None
+        os.rename(draft, to)
+
+
 def _copy(ledger_file: Path, draft: Path) -> None:
-    source = sqlite3.connect(f"file:{ledger_file}?mode=ro", uri=True)
+    source = sqlite3.connect(f"{ledger_file.absolute().as_uri()}?mode=ro", uri=True)
     target = sqlite3.connect(draft)
     try:
         source.backup(target, pages=_PAGES)

@@ -1,10 +1,15 @@
 """The command line on other ledgers: PostgreSQL, ones that do not answer, ones that are none."""
 
+import errno
+import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ledger.backup import back_up
+from ledger.errors import Conflict
 from tests.cli_runs import Arl, arl_in
 from tests.postgres_server import PostgresServer
 
@@ -60,3 +65,28 @@ def test_a_file_that_is_no_ledger_is_left_as_it_is(arl: Arl) -> None:
         assert done.code == 5
         assert done.err.startswith("arl: ledger_unavailable: ")
     assert (arl.home / "ledger.db").read_bytes() == b"my diary " * 1000
+
+
+def test_a_ledger_is_copied_wherever_it_lies(tmp_path: Path) -> None:
+    with arl_in(tmp_path / "run #1, 50%20?x=1") as arl:
+        arl.ok("run", arl.study())
+        copy = tmp_path / "copy #2.db"
+        assert arl.ok("db", "backup", str(copy), "--json").json()["size_bytes"] > 0
+    database = sqlite3.connect(copy)
+    assert database.execute("SELECT count(*) FROM studies").fetchone() == (1,)
+    database.close()
+
+
+def test_a_copy_needs_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:  # as exFAT does, which cannot be made here
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    source, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
+    database = sqlite3.connect(source)
+    database.execute("CREATE TABLE known (x)")
+    database.close()
+    monkeypatch.setattr(os, "link", refused)
+    assert back_up(source, copy) == copy.stat().st_size > 0
+    with pytest.raises(Conflict, match="name a new file"):
+        back_up(source, copy)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "ledger.db"]
