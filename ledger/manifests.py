@@ -51,7 +51,7 @@ def parse_manifest(tree: str, data: bytes) -> Manifest:
             (str(path), int(mode), int(size), str(digest))
             for path, mode, size, digest in json.loads(data)
         )
-    except (ValueError, TypeError, InvalidInput) as error:
+    except (ValueError, TypeError, RecursionError, InvalidInput) as error:
         raise ArtifactCorrupt(f"artifact {tree} is not a tree: {error}") from error
 
 

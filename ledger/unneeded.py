@@ -26,6 +26,8 @@ storing a tree to its entry's commit."""
 ORPHAN_GRACE_S: Final = 86_400.0
 """The same where nothing ever named it: an upload may wait long for its study."""
 _DOCUMENT_BYTES: Final = 1 << 20
+_TREE: Final = b'[["'
+"""What the manifest of a tree with files in it begins with."""
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
 
@@ -149,10 +151,10 @@ def _needed_contents(store: ArtifactStore, roots: Iterable[str]) -> Iterator[str
         if status is None:  # a digest of something else, or lost: `arl verify` tells
             continue
         with store.objects.path(digest).open("rb") as file:
-            start = file.read(1)
-        if start == b"[":
+            start = file.read(len(_TREE))
+        if start == _TREE:
             yield from _listed(store, digest)
-        elif start == b"{" and status.st_size <= _DOCUMENT_BYTES:
+        elif start[:1] == b"{" and status.st_size <= _DOCUMENT_BYTES:
             data = store.objects.read_bytes(digest)
             pending += [found.decode() for found in _DIGEST.findall(data)]
 

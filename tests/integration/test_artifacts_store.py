@@ -365,3 +365,9 @@ def test_a_full_disk_leaves_no_half_artifact(tmp_path: Path) -> None:
         assert store.put_bytes(b"still works") is not None
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_file_that_nests_too_deep_is_no_tree(store: ArtifactStore) -> None:
+    digest = store.put_bytes(b"[" * 200_000)
+    with pytest.raises(ArtifactCorrupt, match="is not a tree"):
+        store.manifest(digest)
