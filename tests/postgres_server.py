@@ -69,13 +69,21 @@ class PostgresServer:
 
     def new_ledger_url(self) -> str:
         """The URL of an empty schema of its own: much faster to make than a database."""
+        name = f"arl_{uuid.uuid4().hex[:12]}"
+        self._execute(f'CREATE SCHEMA "{name}"')
+        return f"postgresql://arl@/postgres?host={self.socket}&options=-csearch_path%3D{name}"
+
+    def drop_ledger(self, url: str) -> None:
+        """What `new_ledger_url` gave, with all that is in it."""
+        name = url.rpartition("%3D")[2]
+        self._execute(f'DROP SCHEMA "{name}" CASCADE')
+
+    def _execute(self, statement: str) -> None:
         import psycopg
 
-        name = f"arl_{uuid.uuid4().hex[:12]}"
         address = f"host={self.socket} user=arl dbname=postgres"
         with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(f'CREATE SCHEMA "{name}"'.encode())
-        return f"postgresql://arl@/postgres?host={self.socket}&options=-csearch_path%3D{name}"
+            connection.execute(statement.encode())
 
     def _run(self, program: str, *arguments: str) -> None:
         argv = [str(self._binaries / program), *arguments]

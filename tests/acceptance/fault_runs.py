@@ -45,6 +45,8 @@ class Place:
     target: str = "local"
     new_ledger: Callable[[], str] | None = None
     """Gives the address of an empty one; None: a SQLite file."""
+    drop_ledger: Callable[[str], None] | None = None
+    """Thousands of them at once slow a server down."""
     lanes: int = 0
     """How many runs may go on at once; 0: as many as are wanted."""
 
@@ -71,6 +73,8 @@ class Place:
 
     def end(self, home: Path) -> None:
         """End what outlives controllers."""
+        if self.drop_ledger is not None:
+            self.drop_ledger(fault_study.settled_environment(home)["ARL_LEDGER"])
         for name in ("local", "bubblewrap"):
             if (home / ".arl" / name).is_dir():
                 end_supervisor(home / ".arl" / name)

@@ -167,9 +167,13 @@ def settled_document(home: Path) -> dict[str, Any]:
     return {k: v for k, v in {**document(), **changes}.items() if v is not None}
 
 
+def settled_environment(home: Path) -> dict[str, str]:
+    written: dict[str, str] = json.loads((home / "environment.json").read_text(encoding="utf-8"))
+    return written
+
+
 def open_settled(home: Path) -> Service:
-    written = (home / "environment.json").read_text(encoding="utf-8")
-    return open_service(home, **json.loads(written))
+    return open_service(home, **settled_environment(home))
 
 
 def live_through(home: Path, base: Path) -> Study:

@@ -55,8 +55,13 @@ def base() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def recorded(base: Path) -> Recorded:
     warm_up(base)
-    points, missed, outcome = record(base, "reference")
-    again, _, outcome_again = record(base, "again")
+    return unfaulted(base, HERE)
+
+
+def unfaulted(base: Path, place: Place) -> Recorded:
+    """What two runs without a fault show."""
+    points, missed, outcome = record(base, f"reference-{place.target}", place)
+    again, _, outcome_again = record(base, f"again-{place.target}", place)
     assert outcome_again == outcome, "an unfaulted run is the same every time"
     # What only one of them came by (a commit more, say, on a slow disk) depends on timing.
     always = set(again)
@@ -125,9 +130,12 @@ def test_a_kill_at_any_of_the_fault_points_is_survived(base: Path, recorded: Rec
 def test_a_kill_at_every_single_one_of_the_fault_points_is_survived(
     base: Path, recorded: Recorded
 ) -> None:
-    # In random order, so that the verdicts of a run that was cut short are a fair sample.
-    chosen = random.Random(2_024).sample(recorded.points, len(recorded.points))
-    check(base, recorded, chosen, "every point")
+    check(base, recorded, shuffled(recorded.points), "every point")
+
+
+def shuffled(points: Sequence[Point]) -> list[Point]:
+    """The same order every time, so that the verdicts of a run cut short are a fair sample."""
+    return random.Random(2_024).sample(points, len(points))
 
 
 def check(
