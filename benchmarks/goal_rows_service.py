@@ -89,31 +89,36 @@ def _of_peer(read: Report) -> str:
 def scale(report: Report) -> list[Row]:
     rows = []
     for one in report["trials"]:
-        limit = 50.0 if one["trials"] <= 20_000 else 100.0
-        late = {
-            read["name"]: read["started"]["cpu_ms"]
-            for read in one["reads"]
-            if read["started"]["cpu_ms"] > (6 * limit if "plot" in read["name"] else limit)
-        }
-        slow = max(one["reads"], key=lambda read: read["started"]["cpu_ms"])
-        rows.append(
-            Row(
-                what=f"lists and plots of {one['trials']:,} trials after a start, processor time",
-                goal=f"{limit:.0f} and {6 * limit:.0f} ms",
-                measured=f"slowest {slow['name']} {slow['started']['cpu_ms']:.0f} ms",
-                is_met=not late,
-            )
-        )
-        rows.append(
+        is_large = one["trials"] > 20_000
+        pages_ms = 100.0 if is_large else 50.0  # the same shape: at most twice that
+        plots = [read for read in one["reads"] if _is_plot(read["name"])]
+        pages = [read for read in one["reads"] if not _is_plot(read["name"])]
+        resume = one["resume"]
+        rows += [
+            _costliest("lists and pages", pages, one["trials"], pages_ms),
+            _costliest("plots", plots, one["trials"], 6 * pages_ms),
             Row(
                 what=f"first action of `arl resume`, {one['trials']:,} trials",
-                goal="" if one["trials"] > 20_000 else "2 s, 250 MB",
-                measured=f"{one['resume']['first_action_s']:.1f} s, "
-                f"{one['resume']['first_action_mb']:.0f} MB",
+                goal="" if is_large else "2 s, 250 MB",
+                measured=f"{resume['first_action_s']:.1f} s, {resume['first_action_mb']:.0f} MB",
                 is_met=None
-                if one["trials"] > 20_000
-                else one["resume"]["first_action_s"] <= 2.0
-                and one["resume"]["first_action_mb"] <= 250.0,
-            )
-        )
+                if is_large
+                else resume["first_action_s"] <= 2.0 and resume["first_action_mb"] <= 250.0,
+            ),
+        ]
     return rows
+
+
+def _is_plot(name: str) -> bool:
+    """The proposer's page has the goal of a plot, as in the benchmark of the service."""
+    return name.startswith("plot ") or name == "proposer"
+
+
+def _costliest(what: str, found: Sequence[Report], trials: int, limit_ms: float) -> Row:
+    slow = max(found, key=lambda read: read["started"]["cpu_ms"])
+    return Row(
+        what=f"{what}, {trials:,} trials, after a start, processor time",
+        goal=f"{limit_ms:.0f} ms",
+        measured=f"slowest {slow['name']} {slow['started']['cpu_ms']:.0f} ms",
+        is_met=slow["started"]["cpu_ms"] <= limit_ms,
+    )
