@@ -44,8 +44,10 @@ class WitnessKeeper:
     def _keep(self) -> None:
         while True:
             self._changed.wait()
-            is_last = self._closing.wait(EVERY_S)
+            self._closing.wait(EVERY_S)
             self._changed.clear()
+            # Asked only now: whoever closes later sets `_changed` again, and it is not lost.
+            is_last = self._closing.is_set()
             self._write()
             if is_last:
                 return
