@@ -4,8 +4,11 @@ The order of a space's parameters never matters: whatever walks one goes by name
 space read back from a store that sorts its keys gives the same proposals.
 """
 
+import math
 import random
-from collections.abc import Hashable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ledger.records import Params, ParamValue
@@ -26,6 +29,7 @@ __all__ = [
     "Int",
     "SearchSpace",
     "cardinality",
+    "combinations",
     "describe",
     "faults",
     "in_order",
@@ -64,33 +68,54 @@ def point(space: SearchSpace, index: int) -> dict[str, ParamValue]:
 
 
 class _Walk:
-    """The points of a finite space, counted without listing them."""
+    """The points of a finite space, counted without listing them: parameters that no condition
+    ties together multiply, so only those of one group are counted case by case."""
 
     def __init__(self, space: SearchSpace) -> None:
         self.names = in_order(space)
         self._space = space
-        self._parents = {parent for d in space.values() for parent, _ in d.when}
-        self._counts: dict[tuple[int, Hashable], int] = {}
+        self._groups = _groups(space, self.names)
+        tied = {place for group in self._groups for place in group.places}
+        self._free = [1]
+        """By place from the end: how often the parameters from there on multiply that no
+        condition is about."""
+        for place in range(len(self.names) - 1, -1, -1):
+            size = 1 if place in tied else space[self.names[place]].size or 0
+            self._free.append(self._free[-1] * size)
+        self._parents = {name for group in self._groups for name in group.parents}
+        self._counts: dict[tuple[int, int, tuple[Hashable, ...]], int] = {}
 
     def count(self, place: int, params: Params) -> int:
         """How many ways there are to go on from `place`, given what was chosen before."""
-        if place == len(self.names):
-            return 1
-        key = (place, tuple((n, repr(v)) for n, v in params.items() if n in self._parents))
-        if key not in self._counts:
-            self._counts[key] = self._count(place, params)
-        return self._counts[key]
+        ways = self._free[len(self.names) - place]
+        for number, group in enumerate(self._groups):
+            ways *= self._ways(number, bisect_left(group.places, place), params)
+        return ways
 
-    def _count(self, place: int, params: Params) -> int:
-        name = self.names[place]
-        if not is_active(self._space, name, params):
-            return self.count(place + 1, params)
-        distribution = self._space[name]
-        size = distribution.size or 0
-        if name not in self._parents:
-            return size * self.count(place + 1, params)
-        values = (distribution.at(i) for i in range(size))
-        return sum(self.count(place + 1, {**params, name: value}) for value in values)
+    def _ways(self, number: int, at: int, params: Params) -> int:
+        """The same for one group, from its parameter `at` on."""
+        group, ways = self._groups[number], 1
+        for after, place in enumerate(group.places[at:], at + 1):
+            name = self.names[place]
+            if not is_active(self._space, name, params):
+                continue
+            if name in self._parents:
+                return ways * self._cases(number, after, name, params)
+            ways *= self._space[name].size or 0
+        return ways
+
+    def _cases(self, number: int, after: int, name: str, params: Params) -> int:
+        """The same summed over the values of one that conditions are about."""
+        parents = self._groups[number].parents
+        chosen = tuple(repr(params[n]) if n in params else None for n in parents)
+        key = (number, after, chosen)
+        if key not in self._counts:
+            distribution = self._space[name]
+            self._counts[key] = sum(
+                self._ways(number, after, {**params, name: distribution.at(index)})
+                for index in range(distribution.size or 0)
+            )
+        return self._counts[key]
 
     def step(self, place: int, params: Params, index: int) -> tuple[ParamValue, int]:
         """The value at `place` of the point at `index` from here, and the index that is left."""
@@ -106,6 +131,45 @@ class _Walk:
                 return value, index
             index -= below
         raise IndexError("the space has fewer points")
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Parameters that conditions tie together."""
+
+    places: tuple[int, ...]
+    parents: tuple[str, ...]
+    """Those that conditions are about."""
+
+
+def _groups(space: SearchSpace, names: Sequence[str]) -> list[_Group]:
+    """The groups of a space whose parameters have these places. A parameter that no condition is
+    about and that has none is in no group."""
+    group_of = {name: {name} for name in names}
+    for name in names:
+        for parent, _ in space[name].when:
+            if group_of[parent] is not group_of[name]:
+                joined = group_of[name] | group_of[parent]
+                group_of.update(dict.fromkeys(joined, joined))
+    about = {parent for name in names for parent, _ in space[name].when}
+    places = {name: place for place, name in enumerate(names)}
+    different = {id(group): group for group in group_of.values() if len(group) > 1}
+    return [
+        _Group(
+            places=tuple(sorted(places[name] for name in group)),
+            parents=tuple(sorted(group & about)),
+        )
+        for group in different.values()
+    ]
+
+
+def combinations(space: SearchSpace) -> int:
+    """How many cases have to be looked at to count the points of a finite space."""
+    groups = _groups(space, in_order(space))
+    return max(
+        (math.prod(space[name].size or 1 for name in group.parents) for group in groups),
+        default=1,
+    )
 
 
 def in_order(space: SearchSpace) -> list[str]:

@@ -7,12 +7,13 @@ from typing import Final, TypeAlias
 from controller.spec.errors import Problem, path, shown
 from controller.spec.space import CategoricalSpec, distribution, search_space
 from controller.spec.study import StudySpec
-from proposers.search_space import describe, in_order
+from proposers.search_space import SearchSpace, combinations, describe, in_order
 
 Rule: TypeAlias = Callable[[StudySpec], Iterator[Problem]]
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME_CHARS: Final = 100
+_MOST_CASES: Final = 100_000
 
 
 def is_parameter_name(name: str) -> bool:
@@ -45,10 +46,13 @@ def broken_conditions(spec: StudySpec) -> Iterator[Problem]:
     yield from problems
     if problems:
         return
+    space = search_space(spec.space)
     try:
-        in_order(search_space(spec.space))
+        in_order(space)
     except ValueError as error:
         yield Problem("space", str(error), "remove the circle")
+    else:
+        yield from _countable(space)
 
 
 def _conditions_of(spec: StudySpec, name: str) -> Iterator[Problem]:
@@ -67,6 +71,20 @@ def _conditions_of(spec: StudySpec, name: str) -> Iterator[Problem]:
             if not allowed.contains(value):
                 rule = f"{parent} never has this value"
                 yield Problem(field, rule, f"write one of {describe(allowed)}", shown(value))
+
+
+def _countable(space: SearchSpace) -> Iterator[Problem]:
+    """A finite space is counted, to know when it is exhausted."""
+    if any(distribution.size is None for distribution in space.values()):
+        return
+    cases = combinations(space)
+    if cases > _MOST_CASES:
+        yield Problem(
+            "space",
+            f"conditions tie parameters together that have {cases} combinations, and at most "
+            f"{_MOST_CASES} are counted",
+            "let conditions name fewer parameters at once, or give a float range no step",
+        )
 
 
 def _something_to_try(spec: StudySpec) -> Iterator[Problem]:
