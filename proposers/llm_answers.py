@@ -54,7 +54,7 @@ def _find_object(text: str) -> Mapping[str, object]:
         end = at + 1
         try:
             found, end = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # also a number of thousands of digits
             found = None
         if isinstance(found, dict) and "proposals" in found:
             return found

@@ -49,6 +49,7 @@ def test_a_json_object_is_found_among_words(text: str) -> None:
         ("[1, 2]", "there is no JSON object in it"),
         ('{"proposals": [', "there is no JSON object in it"),
         ("{" * 100_000, "there is no JSON object in it"),
+        (f'{{"proposals": [{{"params": {{"lr": {"9" * 5000}}}}}]}}', "there is no JSON object"),
         ('{"proposals": {}}', 'the key "proposals" with a list is missing'),
         ('{"answers": []}', 'the key "proposals" with a list is missing'),
         ('{"proposals": [{"lr": 1}]}', 'proposal 1 has no object "params"'),
