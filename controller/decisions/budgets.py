@@ -11,6 +11,9 @@ from ledger.states import Reason
 
 WALL_GRACE_S: Final = 5.0
 """A trial that is running when the wall-time budget ends is cut so much later, not earlier."""
+_GPU_SLACK_S: Final = 1e-6
+"""Hours that are exactly so many trials may come to a little less in seconds; the ledger's own
+rule allows as much."""
 
 _REASONS: Final[Mapping[Resource, Reason]] = {
     Resource.TRIALS: Reason.BUDGET_TRIALS,
@@ -127,7 +130,8 @@ def _gpu(line: BudgetLine, spec: StudySpec) -> Admission | None:
         return None
     left = (line.limit or 0.0) - line.spent - line.reserved
     detail = f"{left / 3600:.3g} GPU hours are left and a trial may take {needed / 3600:.3g}"
-    return _some(line, int(left / needed), detail, final=line.reserved == 0)
+    count = int((left + _GPU_SLACK_S) / needed)
+    return _some(line, count, detail, final=line.reserved == 0)
 
 
 def _some(line: BudgetLine, count: int, detail: str, *, final: bool = True) -> Admission:

@@ -92,7 +92,8 @@ def _rate(progress: StudyProgress, spec: StudySpec) -> StopDecision | None:
     ran = (t for t in _counted(progress.finished) if t.reason is not Reason.INVALID_PLAN)
     latest = list(islice(ran, window))
     failed = sum(1 for trial in latest if _is_failure(trial))
-    if len(latest) < window or failed < spec.stop.failure_rate * window:
+    # Divided, as the file says it: 0.55 * 20 is more than 11.
+    if len(latest) < window or failed / window < spec.stop.failure_rate:
         return None
     return StopDecision(Reason.FAILURE_RATE, f"{failed} of the last {window} trials failed")
 

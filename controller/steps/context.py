@@ -17,6 +17,7 @@ from evaluator.collector import Collected, Refused
 from evaluator.statistics import noise_floor
 from ledger import entries as e
 from ledger.artifacts import ArtifactStore
+from ledger.budgets import TOLERANCE
 from ledger.database import Ledger
 from ledger.digests import candidate_digest
 from ledger.errors import BudgetExceeded
@@ -162,7 +163,7 @@ class StepContext:
         if line is None or line.limit is None or amount <= 0:
             return
         left = line.limit - line.spent - line.reserved
-        if amount > left:
+        if amount > left + TOLERANCE:
             raise BudgetExceeded(
                 f"budget {resource}: {amount:g} more would pass the limit of {line.limit:g} "
                 f"({left:g} left); `arl extend {self.view.study.id}` raises it"

@@ -87,6 +87,17 @@ def test_gpu_time_is_allowed_by_what_a_trial_may_take_at_most() -> None:
     assert allowed(line(Resource.GPU_S, 4 * 7200, spent=7200, reserved=7200)).count == 2
 
 
+def test_gpu_hours_that_are_just_enough_are_enough() -> None:
+    """Hours are not always the seconds that they mean to the last bit."""
+    spec = study(resources={"gpus": 3, "wall_time": "77s"})
+    for trials in range(1, 200):
+        hours = float(f"{trials * 3 * 77 / 3600:.12g}")
+        budgets = {Resource.GPU_S: line(Resource.GPU_S, hours * 3600)}
+        assert may_admit(1000, budgets, spec, (), 0.0) == trials, hours
+    short = {Resource.GPU_S: line(Resource.GPU_S, 3 * 77 - 0.01)}
+    assert may_admit(1000, short, spec, (), 0.0) == 0
+
+
 def test_open_gpu_reservations_may_come_back_and_spent_ones_do_not() -> None:
     waiting = allowed(line(Resource.GPU_S, 7200, reserved=7200))
     assert (waiting.count, waiting.final) == (0, False)

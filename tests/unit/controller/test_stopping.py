@@ -117,6 +117,14 @@ def test_the_failure_rate_is_judged_over_a_full_window_only() -> None:
     assert reason(after("ffffffffdddf"), **window) is None
 
 
+@pytest.mark.parametrize(("share", "failed", "of"), [(0.28, 14, 50), (0.55, 55, 100)])
+def test_a_failure_rate_that_is_just_reached_counts(share: float, failed: int, of: int) -> None:
+    """0.55 * 100 is a little more than 55."""
+    rule = {"failure_rate": share, "failure_window": of, "consecutive_failures": 100}
+    assert reason(after("f" * failed + "d" * (of - failed)), **rule) is Reason.FAILURE_RATE
+    assert reason(after("f" * (failed - 1) + "d" * (of - failed + 1)), **rule) is None
+
+
 # --- plateau ------------------------------------------------------------------------------------
 
 
