@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from controller.spec.quantities import ByteCount, Seconds
-from controller.spec.strict import Strict
+from controller.spec.strict import SAFE_INTEGER, Strict
 from controller.spec.target import NonEmpty
 
 LONGEST_NAME: Final = 80
@@ -69,7 +69,7 @@ class ScheduleSpec(Strict):
         default=None, validation_alias="every", serialization_alias="every"
     )
     """Like 6h: at least so long after the last one was submitted."""
-    min_new: int = Field(default=1, ge=1)
+    min_new: int = Field(default=1, ge=1, le=SAFE_INTEGER)
     """At least so many new records to train on since the last one."""
     studies: int = Field(ge=1, le=10_000)
     """How many studies the campaign may start in all."""

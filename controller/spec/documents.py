@@ -52,6 +52,18 @@ for _tag, _pattern, _first in (
     )
 
 
+def read_word(text: str) -> bool | int | float | str:
+    """What one bare word means in a study file; null is text, since no parameter has it. Raises
+    ValueError for a number of too many digits."""
+    loader = _Loader("")
+    try:
+        tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # its stubs lack it
+        word: object = loader.construct_object(yaml.ScalarNode(tag, text))
+    finally:
+        loader.dispose()
+    return word if isinstance(word, bool | int | float) else text
+
+
 def read_document(file: Path, what: str = "study file") -> tuple[Plain, list[Problem]]:
     """The file's content as plain data, and what is wrong with it that leaves it readable.
     `what` is what people call such a file.
@@ -132,6 +144,9 @@ def _from_yaml(text: str) -> tuple[object, list[Problem]]:
         raise StudyRefused([_syntax("YAML", f"{where}{error.problem}")]) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise StudyRefused([_syntax("YAML", _one_line(error))]) from error
+    except (LookupError, AttributeError) as error:  # its library's, of `!!int ""` and the like
+        what = "a value is not what its tag (!!int, !!bool, …) says"
+        raise StudyRefused([_syntax("YAML", what)]) from error
 
 
 def _syntax(language: str, what: str) -> Problem:

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from controller.spec.errors import Problem, shown
-from controller.spec.strict import Strict
+from controller.spec.strict import SAFE_INTEGER, Strict
 from controller.spec.target import NonEmpty
 from evaluator.pruning import MODULES, Margin, PrunerName, PrunerSettings, WrappedName
 from ledger.records import Direction
@@ -38,24 +38,24 @@ class PruningSpec(Strict):
     """The reported metric to judge by; default: the objective's name."""
     direction: Direction | None = None
     """Of that metric; default: the objective's."""
-    warmup_steps: int = Field(default=0, ge=0)
+    warmup_steps: int = Field(default=0, ge=0, le=SAFE_INTEGER)
     """Nothing is pruned before this step."""
-    startup_trials: int = Field(default=5, ge=0)
+    startup_trials: int = Field(default=5, ge=0, le=SAFE_INTEGER)
     """Nothing is compared before so many trials ended."""
-    horizon: int | None = Field(default=None, ge=1)
+    horizon: int | None = Field(default=None, ge=1, le=SAFE_INTEGER)
     """power_law, asha, hyperband: the step at which trials end; default: the furthest seen."""
     percentile: float = Field(default=25.0, gt=0, lt=100)
     """percentile: so many per cent of the trials, the best at this step, are kept."""
-    reduction_factor: int = Field(default=3, ge=2)
+    reduction_factor: int = Field(default=3, ge=2, le=SAFE_INTEGER)
     """asha, hyperband: one trial in so many passes a rung; each rung is at so many times the
     step of the one before."""
-    min_resource: int | None = Field(default=None, ge=1)
+    min_resource: int | None = Field(default=None, ge=1, le=SAFE_INTEGER)
     """asha, hyperband: the step of the first rung; default: a ninth of the horizon."""
     lower: float | None = None
     """threshold: a value below ends the trial."""
     upper: float | None = None
     """threshold: a value above ends the trial."""
-    patience: int | None = Field(default=None, ge=1)
+    patience: int | None = Field(default=None, ge=1, le=SAFE_INTEGER)
     """patient: for so many steps nothing better came."""
     min_delta: float = Field(default=0.0, ge=0)
     """patient: what counts as better is more than this above the best before."""

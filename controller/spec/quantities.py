@@ -50,7 +50,7 @@ def parse_size_bytes(text: str) -> int:
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f"{SIZE_RULE}; {SIZE_REMEDY}")
-    return round(float(match[1]) * factor)
+    return _whole(match[1], factor, f"{SIZE_RULE}; {SIZE_REMEDY}")
 
 
 def parse_count(text: str) -> int:
@@ -58,7 +58,15 @@ def parse_count(text: str) -> int:
     match = _COUNT.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{COUNT_RULE}; {COUNT_REMEDY}")
-    return round(float(match[1]) * _COUNTS[match[2].lower()])
+    return _whole(match[1], _COUNTS[match[2].lower()], f"{COUNT_RULE}; {COUNT_REMEDY}")
+
+
+def _whole(digits: str, factor: int, problem: str) -> int:
+    """Raises ValueError for more digits than any number has."""
+    number = float(digits) * factor
+    if not math.isfinite(number):
+        raise ValueError(problem)
+    return round(number)
 
 
 def _refusal(rule: str, remedy: str) -> PydanticCustomError:
@@ -111,11 +119,11 @@ def _schema(pattern: str, example: str, number: str) -> WithJsonSchema:
 
 Seconds: TypeAlias = Annotated[
     float,
-    Field(gt=0, allow_inf_nan=False),
+    Field(gt=0, le=1e12, allow_inf_nan=False),
     BeforeValidator(_duration),
     _schema(r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$", "30m", "number"),
 ]
-"""A length of time; more than nothing."""
+"""A length of time; more than nothing, and less than what no clock or sum can hold."""
 
 ByteCount: TypeAlias = Annotated[
     int,

@@ -199,6 +199,13 @@ def _metrics(spec: StudySpec) -> Iterator[Problem]:
             yield Problem(
                 path("constraints", name), "it bounds nothing", "write low, high or both"
             )
+        if bounds.low is not None and bounds.high is not None and bounds.low > bounds.high:
+            yield Problem(
+                path("constraints", name, "low"),
+                f"low is above high ({shown(bounds.high)}), so no candidate could be kept",
+                "swap them, or leave one out",
+                shown(bounds.low),
+            )
     for name, metric in declared.items():
         if metric.low is not None and metric.high is not None and metric.low >= metric.high:
             yield Problem(

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from controller.spec.errors import Problem, shown
-from controller.spec.strict import Strict, refusal
+from controller.spec.strict import SAFE_INTEGER, Strict, refusal
 from ledger.records import ParamValue
 from proposers.search_space import (
     Categorical,
@@ -21,9 +21,6 @@ from proposers.search_space import (
     in_order,
     is_active,
 )
-
-SAFE_INTEGER: Final = 2**53 - 1
-"""Larger integers change in programs that read JSON numbers as floats."""
 
 
 def _parameter_value(value: object) -> object:

@@ -1,9 +1,15 @@
 """The base of every model in a study file, and how a validator says what to write instead."""
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from controller.spec.errors import Problem
+
+SAFE_INTEGER: Final = 2**53 - 1
+"""Larger integers change in programs that read JSON numbers as floats, and some databases and
+loops take none much larger."""
 
 
 class Strict(BaseModel):

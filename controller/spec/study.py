@@ -17,7 +17,7 @@ from controller.spec.space import (
     IntSpec,
     ParameterSpec,
 )
-from controller.spec.strict import Strict
+from controller.spec.strict import SAFE_INTEGER, Strict
 from controller.spec.target import NonEmpty, ResourcesSpec, TargetSpec
 from ledger.records import Direction
 
@@ -153,7 +153,7 @@ class EvaluatorSpec(Strict):
     """Like 10m: an evaluation that runs longer is ended and is no score."""
     cpus: float | None = Field(default=None, gt=0)
     """Default: what resources.cpus says."""
-    holdout_budget: int = Field(default=20, ge=1)
+    holdout_budget: int = Field(default=20, ge=1, le=SAFE_INTEGER)
     """How many replay families, across studies, may use this bundle's holdout split."""
     answer_argv: Argv | None = None
     """`answers` mode: what to execute in the candidate's source to answer inputs."""
@@ -166,14 +166,14 @@ class EvaluatorSpec(Strict):
 class NoiseSpec(Strict):
     """How the noise is measured before anything is compared."""
 
-    baseline_trials: int | None = Field(default=None, ge=2)
+    baseline_trials: int | None = Field(default=None, ge=2, le=SAFE_INTEGER)
     """Default: what the promotion profile needs, or 3 without a promotion."""
 
 
 class BudgetSpec(Strict):
     """What the study may use; no limit where nothing is said."""
 
-    trials: int | None = Field(default=None, ge=1)
+    trials: int | None = Field(default=None, ge=1, le=SAFE_INTEGER)
     """Search trials; baselines and replays are not counted."""
     wall_time_s: Seconds | None = Field(
         default=None, validation_alias="wall_time", serialization_alias="wall_time"
@@ -190,13 +190,13 @@ class StopSpec(Strict):
 
     goal: float | None = None
     """A value of the objective that is good enough."""
-    no_improvement: int | None = Field(default=None, ge=1)
+    no_improvement: int | None = Field(default=None, ge=1, le=SAFE_INTEGER)
     """Stop after so many finished trials in a row of which none was kept."""
     failure_rate: float = Field(default=0.5, gt=0, le=1)
     """Stop when at least this share of the latest trials failed."""
-    failure_window: int = Field(default=20, ge=1)
+    failure_window: int = Field(default=20, ge=1, le=SAFE_INTEGER)
     """The failure rate is judged over this many latest finished trials, once there are so many."""
-    consecutive_failures: int = Field(default=10, ge=1)
+    consecutive_failures: int = Field(default=10, ge=1, le=SAFE_INTEGER)
     """Stop when so many trials failed one after the other."""
 
 

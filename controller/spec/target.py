@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from controller.spec.quantities import ByteCount, Seconds
-from controller.spec.strict import Strict
+from controller.spec.strict import SAFE_INTEGER, Strict
 
 MIB: Final = 1024**2
 GIB: Final = 1024**3
@@ -51,7 +51,7 @@ class ResourcesSpec(Strict):
     """What one attempt may use; enforced where it runs."""
 
     cpus: float = Field(default=1.0, gt=0)
-    gpus: int = Field(default=0, ge=0)
+    gpus: int = Field(default=0, ge=0, le=SAFE_INTEGER)
     memory_bytes: ByteCount | None = Field(
         default=None, validation_alias="memory", serialization_alias="memory"
     )

@@ -128,6 +128,13 @@ def test_an_unreadable_file_is_one_clear_sentence(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "text", ['!!int ""', "!!bool foo", '!!float ""', "!!timestamp foo", "!!int 1:x"]
+)
+def test_a_value_that_is_not_what_its_tag_says_is_refused(tmp_path: Path, text: str) -> None:
+    assert refusal_of(write(tmp_path, f"seed: {text}\n")).startswith("this is not YAML: ")
+
+
 @pytest.mark.parametrize("content", ['{"a": 1', "[" * 100_000, '{"a": 1e', "nope"])
 def test_a_file_that_is_not_json_says_so(tmp_path: Path, content: str) -> None:
     assert "this is not JSON" in refusal_of(write(tmp_path, content, "study.json"))

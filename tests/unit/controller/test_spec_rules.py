@@ -25,6 +25,11 @@ def only_problem(document: object) -> str:
 
 
 SECTIONS: list[tuple[dict[str, object], str]] = [
+    (
+        changed(COMMAND, constraints={"score": {"low": 0.9, "high": 0.1}}),
+        "constraints.score.low: 0.9: low is above high (0.1), so no candidate could be kept; "
+        "swap them, or leave one out",
+    ),
     # proposer and pruning
     (
         changed(COMMAND, proposer__name="grid"),
@@ -256,7 +261,9 @@ BOUNDS: list[tuple[str, object]] = [
     ("parallel", 1.5),
     ("seed", -1),
     ("budget__trials", 0),
+    ("budget__trials", 10**20),
     ("budget__wall_time", 0),
+    ("budget__wall_time", 1e300),
     ("budget__wall_time", "0s"),
     ("budget__gpu_hours", -2),
     ("budget__llm_tokens", 0),
@@ -266,10 +273,15 @@ BOUNDS: list[tuple[str, object]] = [
     ("stop__failure_window", 0),
     ("stop__consecutive_failures", 0),
     ("stop__no_improvement", 0),
+    ("stop__no_improvement", 10**20),
+    ("stop__failure_window", 10**20),
+    ("stop__consecutive_failures", 10**20),
     ("stop__goal", math.nan),
     ("resources__cpus", 0),
     ("resources__gpus", -1),
+    ("resources__gpus", 10**20),
     ("resources__memory", "0B"),
+    ("resources__memory", "9" * 400 + "GB"),
     ("resources__memory", "lots"),
     ("resources__wall_time", "soon"),
     ("resources__wall_time", True),
@@ -278,6 +290,7 @@ BOUNDS: list[tuple[str, object]] = [
     ("pruning__horizon", 0),
     ("pruning__warmup_steps", -1),
     ("evaluator__holdout_budget", 0),
+    ("evaluator__holdout_budget", 10**20),
     ("evaluator__metrics__score__resolution", -0.1),
     ("name", "a b"),
     ("name", ""),
