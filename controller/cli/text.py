@@ -1,10 +1,16 @@
 """Words and numbers as the command line prints them."""
 
+import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 from controller.documents.plain_text import plain
 from controller.documents.times import iso
+
+_READS_OTHERWISE: Final = re.compile(r"^$|^[-+.0-9]|^(true|false)$|[\s\"']", re.IGNORECASE)
+"""Text that without quotes would be a number, true or false, or several words."""
 
 __all__ = ["clipped", "clock", "duration", "iso", "number", "params", "plain", "several", "size"]
 
@@ -54,6 +60,16 @@ def size(count: float) -> str:
 
 
 def params(values: Mapping[str, object], length: int = 60) -> str:
-    """`lr=0.001 depth=4`, clipped."""
-    parts = [f"{k}={number(v) if isinstance(v, float) else v}" for k, v in values.items()]
+    """`lr=0.001 depth=4`, clipped: as `arl trial` takes them, but for digits of numbers."""
+    parts = [f"{name}={_word(value)}" for name, value in values.items()]
     return clipped(" ".join(parts) or "(none)", length)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, str) and _READS_OTHERWISE.search(value) is not None:
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)

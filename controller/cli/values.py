@@ -4,11 +4,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from controller.cli.text import plain
+from controller.cli.text import clipped, plain
+from controller.spec.documents import read_word
 from ledger.errors import InvalidInput
 from ledger.records import Json, ParamValue
-
-_WORDS = {"true": True, "True": True, "false": False, "False": False}
 
 
 def parse_params(spec: Mapping[str, Json], pairs: Sequence[str]) -> dict[str, Json]:
@@ -50,8 +49,6 @@ def _split(section: str, pairs: Sequence[str], example: str) -> Iterator[tuple[s
 
 def parse_value(text: str, place: str) -> ParamValue:
     """A number, true, false, or text; quotes make anything text. Raises InvalidInput."""
-    if text in _WORDS:
-        return _WORDS[text]
     if len(text) > 1 and text[0] == text[-1] == '"':
         try:
             return str(json.loads(text))
@@ -59,15 +56,13 @@ def parse_value(text: str, place: str) -> ParamValue:
             return text[1:-1]
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1]
-    for read in (int, float):
-        try:
-            value = read(text)
-        except ValueError:
-            continue
-        if not math.isfinite(value):
-            raise InvalidInput(f"{place}: {plain(text)}: numbers must be finite")
-        return value
-    return text
+    try:
+        value = read_word(text.strip())
+    except ValueError as error:
+        raise InvalidInput(f"{place}: {clipped(text, 60)}: {error}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"{place}: {plain(text)}: numbers must be finite")
+    return text if isinstance(value, str) else value
 
 
 def _fitted(value: ParamValue, parameter: Json) -> ParamValue:
