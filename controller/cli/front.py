@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -32,8 +33,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone; the interpreter must not complain about it at its end.
+    except BrokenPipeError as error:
+        if not _reader_is_gone():
+            return _told(error, wants_json=wants_json)
+        # The interpreter must not complain about it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
@@ -106,10 +109,21 @@ def _invoke(verb: Verb, arguments: Sequence[str]) -> int:
     gc.enable()
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(verb.name, help=function.__doc__)(function)
-    result = typer.main.get_command(app).main(
-        list(arguments), prog_name=f"arl {verb.name}", standalone_mode=False
-    )
+    command = typer.main.get_command(app)
+    try:
+        # Not its main(), which ends the process where a reader of ours has gone.
+        with command.make_context(f"arl {verb.name}", list(arguments)) as context:
+            result = command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
     return result if isinstance(result, int) else OK
+
+
+def _reader_is_gone() -> bool:
+    """Whether it was our own output that nobody reads any more, and no connection elsewhere."""
+    looking = select.poll()
+    looking.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in looking.poll(0))
 
 
 def _told(error: Exception, *, wants_json: bool) -> int:
