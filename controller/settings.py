@@ -95,6 +95,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     gpus = env.get("ARL_GPUS")
     return Settings(
         home=home,
+        # A path: in a URL some characters of one (?, %) mean something else.
         ledger_url=env.get("ARL_LEDGER") or str(home / "ledger.db"),
         host=env.get("ARL_HOST") or platform.node() or "localhost",
         cpus=_number(env, "ARL_CPUS", float(len(os.sched_getaffinity(0)))),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.text import params
 from controller.cli.values import parse_params
 from ledger.errors import InvalidInput
 from ledger.records import Json
@@ -156,6 +157,16 @@ def test_a_wrong_setting_is_named(arl: Arl) -> None:
     assert "ARL_CPUS" in done.err
 
 
+@pytest.mark.parametrize("name", ["a?b=1", "per%20cent", "two words", "#é", "a:b@c"])
+def test_the_ledger_is_in_arl_home_whatever_that_is_called(arl: Arl, name: str) -> None:
+    home = arl.place / name
+    arl.ok("token", "create", "ci", ARL_HOME=str(home))
+    assert (home / "ledger.db").is_file()
+    assert [path.name for path in arl.place.iterdir()] == [name]
+    listed = arl.ok("token", "list", "--json", ARL_HOME=str(home)).json()["tokens"]
+    assert [one["name"] for one in listed] == ["ci"]
+
+
 def test_a_traceback_only_where_it_is_asked_for(arl: Arl) -> None:
     assert "Traceback" not in arl.run("show").err
     assert "Traceback" in arl.run("show", ARL_DEBUG="1").err
@@ -168,15 +179,20 @@ def test_a_terminal_that_cannot_show_a_character_is_no_error(arl: Arl) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(arl: Arl) -> None:
-    command = f"{sys.executable} -m controller.cli schema | head -c 10"
-    done = subprocess.run(
+    command = f"{sys.executable} -m controller.cli schema; echo $? >code"
+    with subprocess.Popen(
         ["/bin/sh", "-c", command],
         cwd=arl.place,
         env=arl.environment({}),
-        capture_output=True,
-        check=True,
-    )
-    assert (len(done.stdout), done.stderr) == (10, b"")
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert len(process.stdout.read(10)) == 10
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert (arl.place / "code").read_text() == "0\n"
 
 
 def test_json_has_null_and_a_flag_for_what_is_not_finite(
@@ -214,7 +230,29 @@ def test_parameters_are_read_as_in_a_study_file() -> None:
     assert isinstance(parse_params(spec, ["lr=1"])["lr"], float)
 
 
-@pytest.mark.parametrize("pairs", [["lr"], ["=1"], ["lr=1", "lr=2"], ["lr=nan"], ["lr=1e999"]])
+def test_shown_parameters_mean_the_same_when_they_are_typed_again() -> None:
+    """1 and "1", true and "true" are different values, and are told apart."""
+    values = {"a": 1, "b": "1", "c": True, "d": "true", "e": "dapo", "f": 0.5, "g": ".5", "h": ""}
+    shown = params(values, 500)
+    assert shown == 'a=1 b="1" c=true d="true" e=dapo f=0.5 g=".5" h=""'
+    assert repr(parse_params({}, shown.split(" "))) == repr(values)
+    assert params({"x": "two words"}) == 'x="two words"'
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0x10", 16), ("nan", "nan"), ("inf", "inf"), ("1_000", 1000), ("TRUE", True), ("no", "no"),
+     ("12:30", "12:30"), ("null", "null"), ("", ""), ("a: b", "a: b"), ("[1]", "[1]"), ("٣", "٣"),
+     ("-.5", -0.5), ("+3", 3), ("08", "08"), ("# x", "# x"), ("'", "'"), ("&a", "&a")],
+)  # fmt: skip
+def test_a_word_means_what_it_means_in_a_study_file(text: str, value: object) -> None:
+    found = parse_params({}, [f"x={text}"])["x"]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    "pairs", [["lr"], ["=1"], ["lr=1", "lr=2"], ["lr=.nan"], ["lr=1e999"], ["lr=" + "9" * 5000]]
+)
 def test_parameters_that_mean_nothing_are_refused(pairs: list[str]) -> None:
     with pytest.raises(InvalidInput, match="params"):
         parse_params({}, pairs)
