@@ -20,6 +20,7 @@ SOURCE: Final = "x-arl-source"
 READ_PATHS: Final = frozenset({"/v1/models", "/health"})
 """Besides the two that ask the model. Nothing that changes the server is passed on."""
 ASKED_BYTES: Final = 4 * 1024 * 1024
+_DIGITS: Final = len(str(ASKED_BYTES))
 KEPT_BYTES: Final = 4 * 1024 * 1024
 """Of an answer; a longer one is passed on and not recorded."""
 AT_ONCE: Final = 64
@@ -186,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "")
         if not (length.isascii() and length.isdecimal()):
             raise _Refused(411, "a request says how long it is (content-length)")
-        if int(length[:20]) > ASKED_BYTES:
+        if len(length) > _DIGITS or int(length) > ASKED_BYTES:
             raise _Refused(413, f"a request has at most {ASKED_BYTES} bytes")
         try:
             return Asked(self.path, self.rfile.read(int(length)), self._named())

@@ -139,6 +139,7 @@ REFUSED = {
     "no JSON": (b"{", {}, 400),
     "no object": ([1], {}, 400),
     "too long": (b" " * 100, {"content_length": str(2**40)}, 413),
+    "too long behind zeros": (b"{}", {"content_length": "0" * 20 + "9" * 12}, 413),
     "an odd length": (b"{}", {"content_length": "two"}, 411),
 }
 
