@@ -22,6 +22,7 @@ from ledger.campaign_entries import CampaignEntry, ExperienceTakenIn
 TAKEN: Final = "taken"
 PROBLEMS_KEPT: Final = 10
 LONGEST_PROBLEM: Final = 200
+_NAME_BYTES: Final = 200
 Say = Callable[[str], None]
 
 
@@ -108,7 +109,8 @@ class Inbox:
     def _move_away(self, path: Path, digest: str) -> None:
         taken = self._place / TAKEN
         taken.mkdir(exist_ok=True)
-        os.replace(path, taken / f"{digest[:12]}-{path.name}")
+        name = os.fsencode(path.name)[-_NAME_BYTES:]  # some systems take no longer ones
+        os.replace(path, taken / f"{digest[:12]}-{os.fsdecode(name)}")
 
 
 def _entry(

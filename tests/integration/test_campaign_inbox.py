@@ -122,6 +122,14 @@ def test_a_file_is_taken_in_once_and_moved_away(place: Place) -> None:
     assert verify_ledger(place.ledger, place.store) == []
 
 
+def test_a_file_with_the_longest_name_there_is_is_moved_away_too(place: Place) -> None:
+    send(place.base, "é" * 124, [record(1)])
+    assert len(place.take_in()) == 1
+    (moved,) = (place.base / "inbox" / "taken").iterdir()
+    assert moved.name.endswith("é.jsonl")
+    assert place.waiting() == []
+
+
 def test_a_record_that_was_sent_again_is_known(place: Place) -> None:
     send(place.base, "a", [record(1), record(2), record(1)])
     send(place.base, "b", [record(2), record(3)])
