@@ -49,7 +49,10 @@ Words = Annotated[
 ]
 Again = Annotated[bool, typer.Option("--again", help="with run, once: go on although stopped")]
 Look = Annotated[
-    float, typer.Option("--look", min=0.1, help="with run: seconds between two looks at the inbox")
+    float,
+    typer.Option(
+        "--look", min=0.1, max=86_400, help="with run: seconds between two looks at the inbox"
+    ),
 ]
 Note = Annotated[str, typer.Option("--note", help="with stop: why")]
 Host = Annotated[str, typer.Option("--host", help="with record: address to listen on")]

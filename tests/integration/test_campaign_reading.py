@@ -174,6 +174,7 @@ WORDS = {
     "absent": (("campaign", "once", "absent.yaml"), 2, "there is no such file"),
     "what": (("campaign", "begin", "a"), 2, "begin"),
     "look": (("campaign", "run", "a.yaml", "--look", "0"), 2, "--look"),
+    "endless": (("campaign", "run", "a.yaml", "--look", "inf"), 2, "--look"),
     "nobody": (("campaign", "show", "nobody"), 3, "no campaign is called nobody"),
     "server": (("campaign", "list", "--server", "http://127.0.0.1:9"), 2, "this machine's ledger"),
 }
