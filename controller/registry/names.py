@@ -72,7 +72,8 @@ def no_such_number(model: str, number: int, latest: int) -> NotFound:
 
 def read_number(text: str, what: str) -> int:
     """A position in a model's history, from 1. Raises InvalidInput."""
-    if not (text.isascii() and text.isdecimal()) or not 0 < int(text[:12]) <= LARGEST:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(LARGEST))
+    if not is_number or not 0 < int(text) <= LARGEST:
         raise InvalidInput(f"{what}: {plain(text)!r}: write a promotion's number, from 1")
     return int(text)
 
