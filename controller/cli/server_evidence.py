@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import cast
-from urllib.parse import quote
 
 from controller.cli.evidence import tell_evidence, write_directory
 from controller.cli.server_promotions import find_position
@@ -58,7 +57,7 @@ def _fetch_model(connection: Connection, tree: str, to: Path) -> None:
         path = cast("str", file["path"])
         check_path(path)
         (to / path).parent.mkdir(parents=True, exist_ok=True)
-        with connection.stream(f"/artifacts/{tree}/{quote(path)}", {}, {}) as answer:
+        with connection.stream(f"/artifacts/{tree}/{path}", {}, {}) as answer:
             if not answer.is_success:
                 answer.read()
                 raise problem(answer)

@@ -38,9 +38,10 @@ def find_position(client: "Client", name: str) -> tuple[str, int]:
 def find_candidate_id(client: "Client", name: str) -> str:
     """By id, that of a trial named by id or as STUDY/NUMBER, or what a promotion's name means.
     Raises NotFound."""
-    study, slash, number = name.rpartition("/")
-    if slash:
-        found = client.connection.get(f"/studies/{study}/trials/{number}")
+    if "/" in name:
+        from controller.cli.server_source import ServerSource
+
+        found = client.connection.get(ServerSource(client).trial_path(name))
         return str(found["candidate"])
     if is_promotion_name(name):
         return _promoted(client, name)

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -107,14 +108,16 @@ class Connection:
     def stream(self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         """A response whose body comes piece by piece, to be used in a `with`."""
         timeout = httpx.Timeout(60.0, connect=10.0)
-        return self._http.stream("GET", path, params=params, headers=headers, timeout=timeout)
+        return self._http.stream(
+            "GET", _quoted(path), params=params, headers=headers, timeout=timeout
+        )
 
     def lines(self, path: str, params: Mapping[str, Any]) -> Iterator[str]:
         """Of an answer that comes line by line, as long as it takes. Raises what `problem` makes
         of a refusal, and ServerUnavailable."""
         timeout = httpx.Timeout(None, connect=10.0)
         try:
-            with self._http.stream("GET", path, params=params, timeout=timeout) as answer:
+            with self._http.stream("GET", _quoted(path), params=params, timeout=timeout) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise problem(answer)
@@ -130,7 +133,7 @@ class Connection:
         pause_s = FIRST_PAUSE_S
         for tries_left in reversed(range(TRIES)):
             try:
-                answer = self._http.request(method, path, **request)
+                answer = self._http.request(method, _quoted(path), **request)
             except httpx.TransportError as error:
                 if not tries_left:
                     raise ServerUnavailable(
@@ -174,6 +177,12 @@ def _checked(address: str) -> str:
         written = "" if hides else f" {address!r}"
         raise er.InvalidInput(f"server{written}: write http://HOST:PORT or https://HOST")
     return str(url).rstrip("/")
+
+
+def _quoted(path: str) -> str:
+    """Words in a path are names that users wrote: none is a query, a fragment, or a step up."""
+    words = path.split("/")
+    return "/".join("%2E" * len(w) if w in (".", "..") else quote(w, safe="") for w in words)
 
 
 def _asked_pause_s(answer: httpx.Response) -> float:

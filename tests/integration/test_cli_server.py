@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from controller.cli.server_source import ServerSource
+from controller.client import Client
+from ledger.errors import NotFound
 from tests.acceptance.shell_study import document, write_evaluator
 from tests.serve_runs import Served, served
 
@@ -111,3 +114,29 @@ def test_what_is_not_there_and_what_stays_here_is_said(server: Served) -> None:
     away = "http://127.0.0.1:9"
     assert "does not answer" in arl(server, "studies", "--server", away, status=5)
     assert "unauthorized" in arl(server, "studies", "--token", "arl_wrong", status=2)
+
+
+def test_names_mean_there_what_they_mean_here(server: Served, tmp_path: Path) -> None:
+    arl(server, "run", study_file(tmp_path, name="named"), here=tmp_path)
+    study = json.loads(arl(server, "show", "last", "--json"))["study"]
+    unmistakable = study[:-1]
+    assert json.loads(arl(server, "show", unmistakable, "--json"))["study"] == study
+    assert arl(server, "lineage", "last/4") == arl(server, "lineage", f"{study}/4")
+    assert f"of {study}, search" in arl(server, "show", f"{unmistakable}/4")
+    assert "has no trial x" in arl(server, "lineage", "last/x", status=3)
+    assert "only completed" not in arl(server, "pause", unmistakable, status=4)
+
+
+def test_a_name_is_a_name_whatever_characters_it_has(server: Served) -> None:
+    """None is a query, a fragment or a step up in the server's paths."""
+    with Client(server.url) as client:
+        assert client.connection.get("/studies", {"limit": 1})["items"]
+        source = ServerSource(client)
+        for name in ("?limit=1", "..", ".", "#x", "na%6ded", "a/b", "%", "ü x", ""):
+            for look in (source.study, source.lineage, client.candidate, client.study):
+                with pytest.raises(NotFound):
+                    look(name)
+        known = str(source.study("last")["name"])
+        for name in (f"{known}#x", f"{known}?wait=0", f"{known}%"):
+            with pytest.raises(NotFound):
+                client.pause(name)
