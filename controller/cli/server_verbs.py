@@ -7,13 +7,12 @@ from typing import Final
 
 from controller.api.models.studies import StudyOut
 from controller.cli.endings import ending_lines
-from controller.cli.output import OK, STUDY_FAILED, console, print_json, table
+from controller.cli.output import OK, STUDY_FAILED, print_json
 from controller.cli.server_source import ServerSource
 from controller.cli.text import plain
+from controller.cli.token_list import print_tokens
 from controller.client import Client
 from controller.drafts import new_file
-from controller.spec.quantities import parse_duration_s
-from ledger.errors import InvalidInput
 from ledger.export import ExportFormat
 from ledger.records import Json
 
@@ -97,22 +96,28 @@ def export(study: str, form: ExportFormat, output: Path | None, *, as_json: bool
 
 
 def token(
-    action: str, subject: str | None, scopes: Sequence[str], expires: str | None, *, as_json: bool
+    action: str,
+    subject: str | None,
+    scopes: Sequence[str],
+    expires_in_s: float | None,
+    *,
+    as_json: bool,
 ) -> int:
     """Make, list or revoke tokens of the server; needs one with scope admin."""
     with Client() as client:
         if action == "list":
             return _list_tokens(client, as_json=as_json)
-        if not subject:
-            raise InvalidInput(f"token {action}: say a name for the new one, or an id")
         if action == "revoke":
             client.connection.send("DELETE", f"/tokens/{subject}")
-            print_json({"revoked": subject}) if as_json else print(f"{plain(subject)}: revoked")
+            if as_json:
+                print_json({"revoked": subject})
+            else:
+                print(f"{plain(str(subject))} opens nothing any more")
             return OK
         body = {
             "name": subject,
             "scopes": [str(scope) for scope in scopes] or ["read"],
-            "expires_in_s": None if expires is None else parse_duration_s(expires),
+            "expires_in_s": expires_in_s,
         }
         made = client.connection.post("/tokens", body).json()
     print_json(made) if as_json else print(made["token"])
@@ -124,9 +129,5 @@ def _list_tokens(client: Client, *, as_json: bool) -> int:
     if as_json:
         print_json({"tokens": found})
         return OK
-    rows = [
-        (t["id"], plain(t["name"]), " ".join(t["scopes"]), "valid" if t["is_valid"] else "over")
-        for t in found
-    ]
-    console().print(table("token", "name", "scopes", "state", rows=rows))
+    print_tokens(found)
     return OK

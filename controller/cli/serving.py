@@ -11,19 +11,23 @@ from controller.api.options import ApiOptions
 from controller.api.tokens import Scope, give_token_of, revoke_token_of
 from controller.cli.log_lines import listen_to_the_worker
 from controller.cli.opening import actor, ledger_opened, service_opened
-from controller.cli.output import OK, console, print_json, table
+from controller.cli.output import OK, print_json
 from controller.cli.source import server_named
 from controller.cli.text import plain
+from controller.cli.token_list import print_tokens
 from controller.documents.times import iso
 from controller.settings import read_settings, set_variable
 from controller.spec.quantities import parse_duration_s
 from ledger import tokens
 from ledger.database import open_ledger
 from ledger.errors import InvalidInput
+from ledger.records import Json
 
 STRICT = ("ARL_HTTP_ALLOW_PRIVATE", "ARL_MODELS_ALLOW_PRIVATE", "ARL_NOTIFY_ALLOW_PRIVATE")
 """What others send names no private address unless the operator said so; the worker that is
 started beside the server inherits it."""
+LONGEST_S = 10 * 366 * 86400
+"""Of a token with an end."""
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object, and nothing else")]
 Host = Annotated[str, typer.Option("--host", help="address to listen on")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port to listen on")]
@@ -93,24 +97,29 @@ def token(
     as_json: AsJson = False,
 ) -> int:
     """Make, list or revoke access tokens. A token is printed once, when it is made."""
-    if server_named():
-        from controller.cli.server_verbs import token as token_there
-
-        return token_there(str(action), subject, scope or [], expires, as_json=as_json)
-    if action is Action.LIST:
-        return _list(as_json=as_json)
-    if not subject:
+    if action is not Action.LIST and not subject:
         missing = "a name for it" if action is Action.CREATE else "the token's id"
         raise InvalidInput(f"token {action}: say {missing}: `arl token {action} …`")
     if action is Action.CREATE:
-        return _create(subject, scope or [Scope.READ], expires, as_json=as_json)
-    return _revoke(subject, as_json=as_json)
+        _check_name(subject or "")
+    expires_in_s = None if expires is None else _lifetime(expires)
+    if server_named():
+        from controller.cli.server_verbs import token as token_there
+
+        return token_there(str(action), subject, scope or [], expires_in_s, as_json=as_json)
+    if action is Action.LIST:
+        return _list(as_json=as_json)
+    if action is Action.CREATE:
+        return _create(subject or "", scope or [Scope.READ], expires_in_s, as_json=as_json)
+    return _revoke(subject or "", as_json=as_json)
 
 
-def _create(name: str, scopes: list[Scope], expires: str | None, *, as_json: bool) -> int:
+def _check_name(name: str) -> None:
     if len(name) > 100 or not name.isprintable():
         raise InvalidInput(f"token create: {plain(name[:60])!r}: at most 100 printable characters")
-    expires_in_s = None if expires is None else _lifetime(expires)
+
+
+def _create(name: str, scopes: list[Scope], expires_in_s: float | None, *, as_json: bool) -> int:
     ledger = open_ledger(read_settings().ledger_url, create=True)
     try:
         entry, made = give_token_of(
@@ -138,45 +147,33 @@ def _lifetime(text: str) -> float:
         found = parse_duration_s(text)
     except ValueError as error:
         raise InvalidInput(f"--expires: {plain(text)!r}: {error}") from error
-    if not found > 0:
-        raise InvalidInput(f"--expires: {plain(text)!r}: write a time from now, like 30d")
+    if not 0 < found <= LONGEST_S:
+        raise InvalidInput(
+            f"--expires: {plain(text)!r}: write a time from now, like 30d, of at most 3660d"
+        )
     return found
 
 
 def _list(*, as_json: bool) -> int:
     with ledger_opened() as ledger, ledger.read() as session:
         found, now = tokens.list_tokens(session), session.now()
+    documents: list[Json] = [
+        {
+            "id": one.id,
+            "name": one.name,
+            "scopes": list(one.scopes),
+            "created_at": iso(one.created_at),
+            "expires_at": iso(one.expires_at),
+            "revoked_at": iso(one.revoked_at),
+            "is_valid": one.is_valid(now),
+        }
+        for one in found
+    ]
     if as_json:
-        print_json(
-            {
-                "tokens": [
-                    {
-                        "id": one.id,
-                        "name": one.name,
-                        "scopes": list(one.scopes),
-                        "created_at": iso(one.created_at),
-                        "expires_at": iso(one.expires_at),
-                        "revoked_at": iso(one.revoked_at),
-                        "is_valid": one.is_valid(now),
-                    }
-                    for one in found
-                ]
-            }
-        )
-    elif not found:
-        print("no tokens: `arl token create NAME --scope read` makes one")
+        print_json({"tokens": documents})
     else:
-        rows = [(one.id, plain(one.name), " ".join(one.scopes), _state(one, now)) for one in found]
-        console().print(table("token", "name", "scopes", "state", rows=rows))
+        print_tokens([one for one in documents if isinstance(one, dict)])
     return OK
-
-
-def _state(one: tokens.Token, now: float) -> str:
-    if one.revoked_at is not None:
-        return "revoked"
-    if not one.is_valid(now):
-        return "expired"
-    return "valid" if one.expires_at is None else f"valid until {(iso(one.expires_at) or '')[:16]}"
 
 
 def _revoke(token_id: str, *, as_json: bool) -> int:

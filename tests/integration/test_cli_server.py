@@ -140,3 +140,30 @@ def test_a_name_is_a_name_whatever_characters_it_has(server: Served) -> None:
         for name in (f"{known}#x", f"{known}?wait=0", f"{known}%"):
             with pytest.raises(NotFound):
                 client.pause(name)
+
+
+def test_tokens_are_asked_for_there_as_here(server: Served, tmp_path: Path) -> None:
+    for place in (("--server", server.url), ()):
+        ends = [
+            run_anywhere(tmp_path, "token", "create", "ci", "--expires", wrong, *place)
+            for wrong in ("soon", "0s", "99999999d")
+        ]
+        assert [code for code, _ in ends] == [2, 2, 2]
+        assert all("--expires" in said for _, said in ends)
+        assert run_anywhere(tmp_path, "token", "create", *place)[0] == 2
+    assert not (tmp_path / ".arl").exists()
+    assert "no tokens" in arl(server, "token", "list")
+
+
+def run_anywhere(here: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code, and what was said on standard error."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "controller.cli", *arguments],
+        env={k: v for k, v in os.environ.items() if not k.startswith("ARL_")},
+        cwd=here,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return ended.returncode, ended.stderr
