@@ -146,7 +146,7 @@ class Filler:
             "argv": access.proxy_argv(f"{self._final}/{layout.EGRESS}"),
             "missing": False,
             "cwd": "/",
-            "env": access.proxy_environment(self._spec.name),
+            "env": access.proxy_environment(self._spec.name, self._final),
         }
 
     def _own_side(self) -> Side:

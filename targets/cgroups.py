@@ -6,7 +6,6 @@ controller (v1). Memory and processes that cannot be limited here are left to th
 samples them; processor time then is not limited at all.
 """
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -195,11 +194,8 @@ def _remove_empty(parent: str) -> None:
 
 def remove_groups_of(attempt: str) -> None:
     """Delete those of the attempt in a directory, whose subreaper did not live to do it."""
-    try:
-        launch = json.loads(_read(f"{attempt}/{layout.LAUNCH}"))
-    except ValueError:
-        return  # it never was launched
-    remove_groups(launch.get("cgroups", []))
+    if not layout.is_copy(attempt):
+        remove_groups(layout.read_launch(attempt).get("cgroups", []))
 
 
 def sweep_groups(places: Places, prefix: str) -> None:

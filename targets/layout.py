@@ -55,6 +55,9 @@ STATUS_FD: Final = 6
 CLEAN_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 NAME_RULE: Final = "1 to 128 letters, digits, '.', '_' or '-', the first not a '.'"
+COPIED: Final = "it ran in the ARL_HOME that this one was copied from, and is that one's"
+"""Why an attempt is lost here that may go on there."""
+
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _RECORD_BYTES = 64 * 1024
@@ -157,3 +160,28 @@ def _merge(facts: Fact, line: bytes) -> None:
     if isinstance(fact, dict):
         for key, value in fact.items():
             facts.setdefault(key, value)
+def read_launch(attempt: str) -> dict[str, Any]:
+    """The content of launch.json of the attempt in a directory; empty when there is none that
+    can be read."""
+    try:
+        with open(f"{attempt}/{LAUNCH}", "rb", buffering=0) as file:
+            launch = json.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return launch if isinstance(launch, dict) else {}
+
+
+def is_copy(attempt: str) -> bool:
+    """Whether the attempt in a directory was laid out in another one that is still there, and is
+    here because ARL_HOME was copied: what runs under its name is the other's."""
+    return is_elsewhere(read_launch(attempt).get("directory", attempt), attempt)
+
+
+def is_elsewhere(directory: str, attempt: str) -> bool:
+    """Whether they are two: not where the one was moved, or is named by another path."""
+    try:
+        return not os.path.samefile(directory, attempt)
+    except OSError:
+        return False  # moved, or deleted meanwhile
+
+

@@ -180,7 +180,7 @@ class LocalProcessTarget:
         found = []
         for name in sorted(names):
             attempt = f"{self._root}/{layout.ATTEMPTS}/{name}"
-            if layout.is_name(name) and workspace.read_launch(attempt).get("owner") == owner:
+            if layout.is_name(name) and layout.read_launch(attempt).get("owner") == owner:
                 running = self._find_exit(name) is None
                 found.append(Found(handle=name, name=name, running=running))
         return found
@@ -264,7 +264,7 @@ class LocalProcessTarget:
 
     def _report_quota(self, handle: str) -> int:
         if handle not in self._report_bytes:  # launched by an earlier process, or never
-            quota = workspace.read_launch(self._directory(handle)).get("report_bytes")
+            quota = layout.read_launch(self._directory(handle)).get("report_bytes")
             if not isinstance(quota, int):
                 return 0
             self._report_bytes[handle] = quota

@@ -3,13 +3,14 @@
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from inner_trials.contract import ATTEMPT
+from inner_trials.contract import ATTEMPT, INPUTS
 from targets import cgroups, layout, linux
 
-_MARK: Final = f"{ATTEMPT}=".encode()
+_ATTEMPT: Final = ATTEMPT.encode()
+_INPUTS: Final = INPUTS.encode()
 _ROUNDS: Final = 50
 _ROUND_S: Final = 0.02
 
@@ -25,15 +26,22 @@ def unfinished_attempts(root: str) -> dict[str, layout.Fact]:
 
 
 def end_unfinished(root: str, boot: str) -> None:
-    """End whatever still runs of them and record each as lost."""
+    """End whatever still runs of them and record each as lost. What runs of one that is here as
+    a copy goes on: it is another root's."""
     unfinished = unfinished_attempts(root)
-    here = {name: facts for name, facts in unfinished.items() if facts.get("boot") == boot}
+    copied = {name for name in unfinished if layout.is_copy(f"{root}/{layout.ATTEMPTS}/{name}")}
+    here = {
+        name: facts
+        for name, facts in unfinished.items()
+        if facts.get("boot") == boot and name not in copied
+    }
     if here:
-        _end_processes(here)
+        _end_processes(root, here)
     for name in unfinished:
         why = "its supervisor was gone" if name in here else "the machine restarted"
+        detail = layout.COPIED if name in copied else f"{why}, so it was ended"
         try:
-            record_lost(f"{root}/{layout.ATTEMPTS}/{name}", f"{why}, so it was ended", boot)
+            record_lost(f"{root}/{layout.ATTEMPTS}/{name}", detail, boot)
         except OSError:
             continue  # no space to say so: a client that asks hears that it does not run
 
@@ -53,8 +61,9 @@ def record_lost(attempt: str, detail: str, boot: str) -> None:
 
 def kill_stuck_subreapers(root: str) -> None:
     """End subreapers that outlived their supervisor and do not leave (stopped by hand, say)."""
-    for facts in unfinished_attempts(root).values():
-        _kill_if_same(facts.get("subreaper"))
+    for name, facts in unfinished_attempts(root).items():
+        if not layout.is_copy(f"{root}/{layout.ATTEMPTS}/{name}"):
+            _kill_if_same(facts.get("subreaper"))
 
 
 def _kill_if_same(identity: object) -> None:
@@ -65,18 +74,17 @@ def _kill_if_same(identity: object) -> None:
             linux.signal_process(pid, signal.SIGKILL)
 
 
-def _end_processes(attempts: Mapping[str, layout.Fact]) -> None:
-    """Kill the recorded programs with all they started, then all that carry the attempt's name
-    in their environment: whoever left the tree still has that."""
+def _end_processes(root: str, attempts: Mapping[str, layout.Fact]) -> None:
+    """Kill the recorded programs with all they started, then all whose environment says that they
+    belong to the attempt: whoever left the tree still has that."""
     for facts in attempts.values():
         program = facts.get("program")
         below = linux.descendants_of(program[0]) if program and _is_alive(program) else set()
         _kill_if_same(program)
         for pid in below:
             linux.signal_process(pid, signal.SIGKILL)
-    names = {name.encode() for name in attempts}
     for _ in range(_ROUNDS):
-        marked = _processes_of(names)
+        marked = _processes_of(root, attempts)
         if not marked:
             return
         for pid in marked:
@@ -88,23 +96,34 @@ def _is_alive(identity: list[int]) -> bool:
     return layout.process_start(identity[0]) == identity[1]
 
 
-def _processes_of(names: Collection[bytes]) -> list[int]:
+def _processes_of(root: str, attempts: Mapping[str, layout.Fact]) -> list[int]:
     """Live processes of this user whose environment says that they belong to an attempt."""
     found = []
     for entry in os.listdir("/proc"):
-        if entry.isdecimal() and _attempt_of(entry) in names:
-            if layout.process_start(entry) is not None:
-                found.append(int(entry))
+        if entry.isdecimal():
+            name, inputs = _marks_of(entry)
+            if name in attempts and _is_at(f"{root}/{layout.ATTEMPTS}/{name}", name, inputs):
+                if layout.process_start(entry) is not None:
+                    found.append(int(entry))
     return found
 
 
-def _attempt_of(pid: str) -> bytes | None:
+def _is_at(attempt: str, name: str, inputs: str) -> bool:
+    """Whether a process with such inputs is of the attempt in that directory, and not of its
+    namesake below another root. What finds them elsewhere is in a sandbox, and ends with that."""
+    directory = os.path.dirname(inputs).removesuffix(f"/{layout.ANSWERER}")
+    if not inputs:
+        return True  # an earlier version started it
+    return os.path.basename(directory) == name and not layout.is_elsewhere(directory, attempt)
+
+
+def _marks_of(pid: str) -> tuple[str, str]:
+    """The attempt that a process says it is of, and where it finds its inputs; empty for what it
+    does not say."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             variables = file.read().split(b"\0")
     except OSError:
-        return None
-    for variable in variables:
-        if variable.startswith(_MARK):
-            return variable[len(_MARK) :]
-    return None
+        return "", ""
+    said = dict(variable.partition(b"=")[::2] for variable in variables)
+    return os.fsdecode(said.get(_ATTEMPT, b"")), os.fsdecode(said.get(_INPUTS, b""))

@@ -125,7 +125,7 @@ class Sandbox:
 
     def enclose(self, found: dict[str, Any], side: Side, attempt: str) -> dict[str, Any]:
         """bubblewrap's own environment holds nothing of the program's: LD_PRELOAD would act
-        outside of the sandbox there. It carries the mark by which leftovers are found."""
+        outside of the sandbox there. It carries the marks by which leftovers are found."""
         bwrap = _bwrap()
         started = f"{side.directory}/{_COPY}" if os.geteuid() == 0 else bwrap
         environment = dict(found["env"])
@@ -159,7 +159,11 @@ class Sandbox:
             "opens": [] if self._filter() is None else [[seccomp.DESCRIPTOR, self._filter()]],
             "missing": False,
             "cwd": "/",
-            "env": {"PATH": layout.CLEAN_PATH, contract.ATTEMPT: attempt},
+            "env": {
+                "PATH": layout.CLEAN_PATH,
+                contract.ATTEMPT: attempt,
+                contract.INPUTS: f"{side.directory}/{layout.INPUTS}",
+            },
         }
 
     def _filter(self) -> str | None:

@@ -1,9 +1,8 @@
 """An attempt's directory: laid out before it is launched, deleted after it was collected."""
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from ledger.errors import InvalidInput
 from targets import layout
@@ -12,7 +11,7 @@ from targets.disk_errors import disk_errors
 from targets.protocol import AttemptSpec, Program
 from targets.spares import NOT_EMPTY, Spares, remove_tree
 
-__all__ = ["Sandbox", "Store", "Workspaces", "check_names", "read_launch"]
+__all__ = ["Sandbox", "Store", "Workspaces", "check_names"]
 
 _BARE: Final = (layout.WORK, layout.OUTPUT, layout.HOME, layout.INPUTS)
 
@@ -49,7 +48,8 @@ class Workspaces:
         with disk_errors(f"preparing attempt {spec.name}"):
             draft = self._spares.take()
             try:
-                Filler(draft, final, spec, self._store, self._sandbox).fill(self._place)
+                place = {**self._place, "directory": final}
+                Filler(draft, final, spec, self._store, self._sandbox).fill(place)
                 os.rename(draft, final)
             except BaseException as error:
                 remove_tree(draft)
@@ -57,12 +57,13 @@ class Workspaces:
                     raise  # else another one was faster
 
     def _is_stale(self, attempt: str) -> bool:
-        """Whether it was never started, and was prepared before the machine restarted: a file
-        of it may not have reached the disk."""
+        """Whether it was never started, and was prepared before the machine restarted, so that a
+        file of it may not have reached the disk; or elsewhere, which its paths lead to."""
         if layout.read_record(attempt) is not None:
             return False
-        launch = read_launch(attempt)
-        return launch.get("boot") != self._place["boot"]
+        launch = layout.read_launch(attempt)
+        is_here = launch.get("directory", attempt) == attempt
+        return launch.get("boot") != self._place["boot"] or not is_here
 
     def discard(self, name: str) -> None:
         """Delete an attempt's directory: out of sight in one step, then file by file."""
@@ -101,14 +102,3 @@ def _check_places(program: Program, inputs: Mapping[str, str]) -> None:
         mount = getattr(program, field)
         if mount is not None and mount not in inputs:
             raise InvalidInput(f"program.{field} {mount!r} is not one of the inputs")
-
-
-def read_launch(attempt: str) -> dict[str, Any]:
-    """The content of launch.json of the attempt in a directory; empty when there is none that
-    can be read."""
-    try:
-        with open(f"{attempt}/{layout.LAUNCH}", "rb", buffering=0) as file:
-            launch = json.loads(file.read())
-    except (OSError, ValueError):
-        return {}
-    return launch if isinstance(launch, dict) else {}

@@ -27,6 +27,8 @@ def read_launch(directory: str) -> Launch:
         launch[CONTAINER]["body"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unmade("launch_failed", f"its launch file is damaged: {error!r}") from error
+    if layout.is_copy(directory):  # so are the marks of its containers
+        raise Unmade("lost", layout.COPIED)
     return launch
 
 

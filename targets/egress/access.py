@@ -111,9 +111,14 @@ def proxy_argv(directory: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, directory)
 
 
-def proxy_environment(attempt: str) -> dict[str, str]:
-    """All of the proxy's: the mark by which a recovery finds what an attempt left running."""
-    return {"PATH": layout.CLEAN_PATH, "LANG": "C.UTF-8", contract.ATTEMPT: attempt}
+def proxy_environment(attempt: str, directory: str) -> dict[str, str]:
+    """All of the proxy's: the marks by which a recovery finds what an attempt left running."""
+    return {
+        "PATH": layout.CLEAN_PATH,
+        "LANG": "C.UTF-8",
+        contract.ATTEMPT: attempt,
+        contract.INPUTS: f"{directory}/{layout.INPUTS}",
+    }
 
 
 def enter_argv(directory: str) -> tuple[str, ...]:
