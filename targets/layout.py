@@ -13,6 +13,7 @@ Below the target's root:
     trash/              being deleted
 """
 
+import errno
 import json
 import os
 import re
@@ -54,10 +55,10 @@ STATUS_FD: Final = 6
 
 CLEAN_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-NAME_RULE: Final = "1 to 128 letters, digits, '.', '_' or '-', the first not a '.'"
 COPIED: Final = "it ran in the ARL_HOME that this one was copied from, and is that one's"
 """Why an attempt is lost here that may go on there."""
 
+NAME_RULE: Final = "1 to 128 letters, digits, '.', '_' or '-', the first not a '.'"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _RECORD_BYTES = 64 * 1024
@@ -112,11 +113,18 @@ def process_start(pid: int | str) -> int | None:
 
 
 def append_fact(descriptor: int, fact: Fact) -> None:
-    """Append one line to a record in a single write.
+    """Append one line to a record in a single write. Raises OSError unless it got there whole.
 
     It starts with a newline so that a line cut off by a full disk spoils none but itself.
     """
-    os.write(descriptor, f"\n{json.dumps(fact)}\n".encode())
+    write_whole(descriptor, f"\n{json.dumps(fact)}\n".encode())
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """In a single write. A disk that gets full in the middle of it takes a part and says so only
+    of the next one: raises OSError then, too."""
+    if os.write(descriptor, data) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def append_fact_surely(descriptor: int, fact: Fact) -> None:
@@ -152,14 +160,6 @@ def read_record(attempt: str) -> Fact | None:
     return facts
 
 
-def _merge(facts: Fact, line: bytes) -> None:
-    try:
-        fact = json.loads(line)
-    except ValueError:
-        return
-    if isinstance(fact, dict):
-        for key, value in fact.items():
-            facts.setdefault(key, value)
 def read_launch(attempt: str) -> dict[str, Any]:
     """The content of launch.json of the attempt in a directory; empty when there is none that
     can be read."""
@@ -185,3 +185,11 @@ def is_elsewhere(directory: str, attempt: str) -> bool:
         return False  # moved, or deleted meanwhile
 
 
+def _merge(facts: Fact, line: bytes) -> None:
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        return
+    if isinstance(fact, dict):
+        for key, value in fact.items():
+            facts.setdefault(key, value)

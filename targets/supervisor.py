@@ -85,12 +85,15 @@ class Supervisor:
             return {"started": False}
         except FileNotFoundError:
             raise Refused("unknown", "no such attempt was prepared") from None
+        chosen: Subreaper | None = None
         try:
             chosen = self._subreapers.take(name)
             layout.append_fact(record, {"boot": self._boot, "subreaper": chosen.identity})
             chosen.send(subreaper.RUN + name.encode())
         except OSError:
             os.unlink(f"{attempt}/{layout.RECORD}")
+            if chosen is not None:
+                self._subreapers.hang_up(chosen)  # it leaves
             raise
         finally:
             os.close(record)
@@ -117,7 +120,7 @@ class Supervisor:
         signals = linux.read_signals(self._signals)
         for pid, _, _ in linux.reap_ready():
             dead = self._subreapers.bury(pid)
-            if dead is not None and dead.attempt in self._running:
+            if dead is not None and self._running.get(dead.attempt) is dead:
                 self._on_death(dead)
         return signals
 

@@ -68,7 +68,7 @@ class Recorder:
 
     def _write(self, line: Line) -> None:
         """In one piece, and a line of its own whatever a full disk cut off before."""
-        os.write(self._descriptor, f"\n{json.dumps(line)}\n".encode())
+        layout.write_whole(self._descriptor, f"\n{json.dumps(line)}\n".encode())
 
 
 def described(at: str, method: str, host: str, port: int) -> Line:
