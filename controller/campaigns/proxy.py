@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import httpx
 
+from controller.campaigns.connections import BoundedHandler, BoundedServer
 from controller.campaigns.recording import CHAT, COMPLETIONS, Exchange, Recorder, consent_of
 from controller.documents.plain_text import plain
 from ledger.errors import ArlError, Conflict
@@ -59,13 +59,12 @@ class RecordingProxy:
             proxy = self
 
         try:
-            server = ThreadingHTTPServer((host, port), Handler)
+            server = BoundedServer((host, port), Handler)
         except OSError as error:
             raise Conflict(
                 f"--port {port}: {plain(host)} cannot be listened on there: {error.strerror}; end "
                 "what uses it, or name another"
             ) from error
-        server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -137,7 +136,7 @@ class _Refused(Exception):
         self.status = status
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     proxy: RecordingProxy
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
@@ -199,6 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, act: Callable[[], None]) -> None:
         """Whatever happens, the client is told, if nothing was sent yet."""
+        self.busy()
         self._has_begun = False
         if not self.proxy.is_free():
             self.close_connection = True

@@ -2,7 +2,10 @@
 
 import http.client
 import json
+import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from controller.campaigns import connections
 from controller.campaigns.inbox import Inbox
 from controller.campaigns.log import CampaignLog
 from controller.campaigns.proxy import RecordingProxy
@@ -20,6 +24,7 @@ from ledger.database import open_ledger
 from targets.outbound import GuardedTransport
 from targets.outbound_addresses import parse_policy
 from tests.served_models import ModelServer, model_server, sends
+from tests.target_runs import wait_until
 
 POLICY = "adder@0123456789ab"
 YES = {"x-arl-consent": "user 17"}
@@ -234,3 +239,42 @@ def test_a_file_is_handed_over_once_it_is_old_enough(tmp_path: Path) -> None:
     now = 11.0
     recorder.rotate()
     assert len(list(tmp_path.glob("*.jsonl"))) == 1
+
+
+def test_idle_connections_hold_no_more_threads_than_they_may(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS", 8)
+    before = threading.active_count()
+    held = [socket.create_connection(("127.0.0.1", place.port)) for _ in range(40)]
+    try:
+        held[0].settimeout(30)
+        assert held[0].recv(1) == b"", "the one that was idle longest is closed"
+        status, _ = place.ask(asked())
+        assert status == 200
+        wait_until(lambda: threading.active_count() <= before + 8, "no more than it may")
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_where_every_connection_is_in_use_one_more_is_told_to_come_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS", 2)
+    may_go_on = threading.Event()
+
+    def slow(request: BaseHTTPRequestHandler) -> None:
+        may_go_on.wait(30)
+        sends(200, b"{}", kind="application/json")(request)
+
+    place.server.instead["/v1/models"] = slow
+    with ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(place.request, "GET", "/v1/models", b"", {}) for _ in range(2)]
+        wait_until(lambda: len(place.server.asked) == 2, "both are asked")
+        status, _ = place.request("GET", "/health", b"", {})
+        may_go_on.set()
+        assert [one.result()[0] for one in asking] == [200, 200]
+    assert status == 503
+    status, _ = place.request("GET", "/health", b"", {})
+    assert status == 200, "there is room again"
