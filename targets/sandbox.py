@@ -64,15 +64,19 @@ def _bwrap() -> str:
     return shutil.which("bwrap") or "/usr/bin/bwrap"
 
 
-@functools.cache
 def options_of(bwrap: str) -> frozenset[str]:
-    """Which of the optional options it has."""
+    """Which of the optional options it has; none where it cannot be asked just now."""
     try:
-        asked = subprocess.run(
-            [bwrap, "--help"], capture_output=True, timeout=_PROBE_PATIENCE_S, check=False
-        )
+        return _options_of(bwrap)
     except (OSError, subprocess.SubprocessError):
         return frozenset()
+
+
+@functools.cache
+def _options_of(bwrap: str) -> frozenset[str]:
+    asked = subprocess.run(
+        [bwrap, "--help"], capture_output=True, timeout=_PROBE_PATIENCE_S, check=False
+    )
     words = (asked.stdout + asked.stderr).decode("utf-8", "replace").split()
     return frozenset(option for option in OPTIONAL if option in words)
 
@@ -106,7 +110,7 @@ class Sandbox:
         self._prefix = f"arl-{hashlib.sha256(root.encode()).hexdigest()[:8]}-"
         sweep_groups(self._groups, self._prefix)
         self._etc = f"{root}/etc"
-        self._interpreters: dict[str, Interpreter | None] = {}
+        self._interpreters: dict[str, Interpreter] = {}
 
     def furnish(self, draft: str, *, is_answerer: bool) -> None:
         """The reports file must be there to be mounted. The stop file appears later, so its
@@ -227,9 +231,11 @@ class Sandbox:
             )
 
     def _interpreter(self, python: str) -> Interpreter | None:
-        if python not in self._interpreters:
-            self._interpreters[python] = find_interpreter(python)
-        return self._interpreters[python]
+        """One that could not be run is asked again: the machine may only have been busy."""
+        found = self._interpreters.get(python) or find_interpreter(python)
+        if found is not None:
+            self._interpreters[python] = found
+        return found
 
 
 def _is_in_usr(path: str) -> bool:
