@@ -25,7 +25,7 @@ from targets.docker_container.body import ROOT_LABEL
 from targets.docker_container.calls import Answer, EngineCalls, Refusal, Trouble
 from targets.docker_container.containment import answerer_name, network_name, root_mark
 from targets.docker_container.events import Event, Events
-from targets.docker_container.trouble import Troubles
+from targets.docker_container.trouble import Troubles, write_down
 from targets.report_watch import ReportWatch
 
 IDLE_S: Final = 10.0
@@ -199,7 +199,7 @@ class Keeper:
         return self._events.find_identity()
 
     def on_trouble(self, what: str) -> None:
-        os.write(2, f"{time.strftime('%FT%TZ', time.gmtime())} engine: {what}\n".encode())
+        write_down(what)
         self._note_trouble(what)
 
     def _note_trouble(self, what: str) -> None:

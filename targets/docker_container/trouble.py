@@ -5,11 +5,14 @@ import json
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 PATIENCE_S: Final = 10.0
 """A trouble that is over sooner, like a restart of the engine, is nobody's business."""
+LOG_BYTES: Final = 8 * 1024 * 1024
+"""An engine that is away for weeks is asked, in vain, all the time."""
 _FRESH_S: Final = 5.0
 """One that was not met again for so long is over."""
 _FILE: Final = "trouble.json"
@@ -28,6 +31,16 @@ class Standing:
 def is_full(what: str) -> bool:
     """Whether an engine that said this lacks nothing but space."""
     return _NO_SPACE in what.lower()
+
+
+def write_down(what: str) -> None:
+    """On stderr, which is a file: one that got long begins anew. Whoever is in trouble must not
+    fail because the disk is full, too."""
+    line = f"{time.strftime('%FT%TZ', time.gmtime())} engine: {what}\n"
+    with suppress(OSError):
+        if os.fstat(2).st_size > LOG_BYTES:
+            os.ftruncate(2, 0)
+        os.write(2, line.encode())
 
 
 class Troubles:
@@ -56,7 +69,7 @@ class Troubles:
         with self._lock:
             self._since = self._last = float("-inf")
             self._is_told = False
-            if os.path.lexists(self._path):
+            with suppress(OSError):  # there is none; else it is soon too old to be believed
                 os.unlink(self._path)
 
     def _write(self, what: str, now: float) -> bool:

@@ -1,11 +1,20 @@
 """What of an engine's troubles controllers hear, and for how long."""
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from targets.docker_container.trouble import PATIENCE_S, Troubles, find_standing
+from targets.docker_container.trouble import (
+    LOG_BYTES,
+    PATIENCE_S,
+    Troubles,
+    find_standing,
+    write_down,
+)
 
 
 class Hands:
@@ -76,3 +85,36 @@ def test_what_another_boot_left_is_no_trouble(tmp_path: Path, clock: Hands) -> N
 
 def test_a_keeper_that_cannot_tell_goes_on(tmp_path: Path, clock: Hands) -> None:
     assert not Troubles(str(tmp_path / "gone")).note("no space left on device")
+
+
+@contextmanager
+def stderr_at(path: str) -> Iterator[None]:
+    kept, opened = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(opened, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(opened)
+
+
+def test_a_full_disk_is_no_further_trouble_for_whoever_writes_one_down(tmp_path: Path) -> None:
+    with stderr_at("/dev/full"):
+        write_down("no space left on device")
+    log = tmp_path / "supervisor.log"
+    with stderr_at(str(log)):
+        write_down("there is space again")
+    assert log.read_text().endswith("engine: there is space again\n")
+
+
+def test_a_log_of_troubles_that_got_long_begins_anew(tmp_path: Path) -> None:
+    log = tmp_path / "supervisor.log"
+    with stderr_at(str(log)):
+        write_down("first")
+        os.truncate(log, LOG_BYTES)
+        write_down("second")
+        assert log.stat().st_size > LOG_BYTES
+        write_down("third")
+    assert log.read_text().endswith("engine: third\n")
+    assert log.stat().st_size < 100
