@@ -21,6 +21,7 @@ DOING_S: Final = 60.0
 """For one call: an engine that takes longer is hung as far as this call is concerned. Every call
 is made again later."""
 
+UNAUTHORIZED: Final = 401
 GONE: Final = 404
 CONFLICT: Final = 409
 
@@ -142,8 +143,7 @@ class EngineCalls:
         the pull."""
         api = self._client()
         repository, tag = docker.utils.parse_repository_tag(image)
-        registry, _ = docker.auth.resolve_repository_name(repository)
-        header = docker.auth.get_config_header(api, registry)
+        header = _login(api, repository)
         with _translated():
             answer = api._post(
                 api._url("/images/create"),
@@ -168,6 +168,18 @@ def labels_of(found: Answer) -> Mapping[str, str]:
     """Of an inspected container."""
     labels: Mapping[str, str] = (found.get("Config") or {}).get("Labels") or {}
     return labels
+
+
+def _login(api: docker.APIClient, repository: str) -> str | bytes | None:
+    """What `docker login` wrote for an image's registry, by now. Raises Refusal."""
+    try:
+        registry, _ = docker.auth.resolve_repository_name(repository)
+        api.reload_config()
+        header: str | bytes | None = docker.auth.get_config_header(api, registry)
+    except (docker.errors.DockerException, OSError, ValueError) as error:
+        said = f"the login for {repository} cannot be read: {error}"
+        raise Refusal(UNAUTHORIZED, said) from error
+    return header
 
 
 @contextmanager

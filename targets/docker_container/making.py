@@ -122,13 +122,16 @@ class Making:
 
     def _get_image(self, box: Box) -> None:
         """Pull it unless it is here. Raises Unmade, Unwanted, Trouble."""
-        while not box.has_image():
-            if box.image.startswith("sha256:"):
-                detail = f"image {box.image} is not here, and no registry knows it by its id"
-                raise Unmade("image_missing", detail)
-            problem = self._pull(box.image)
-            if problem:
-                raise Unmade("image_missing", f"image {box.image} cannot be had: {problem}")
+        if box.has_image():
+            return
+        if box.image.startswith("sha256:"):
+            detail = f"image {box.image} is not here, and no registry knows it by its id"
+            raise Unmade("image_missing", detail)
+        problem = self._pull(box.image)
+        if problem:
+            raise Unmade("image_missing", f"image {box.image} cannot be had: {problem}")
+        if not box.has_image():  # the pull was cut off
+            raise Trouble(f"image {box.image} was pulled and is not here")
 
     def _pull(self, image: str) -> str:
         pull = Pull(self._around.calls, image, self._turns.ring)

@@ -19,7 +19,7 @@ from targets.docker_container.skeleton import system_image
 from targets.docker_container.target import DockerTarget
 from targets.protocol import ExitCause, Program
 from tests import image_registry
-from tests.docker_runs import docker_target, in_image, names_of
+from tests.docker_runs import docker_target, in_image, names_of, wait_until_gone
 from tests.private_engine import Engine
 from tests.target_runs import attempt, end_supervisor, finish, log_of, run, wait_until
 
@@ -210,6 +210,24 @@ def test_an_image_that_somebody_removed_is_pulled_again(
             assert run(target, in_image(name, "exit 0")).exit.cause is ExitCause.LAUNCH_FAILED
             wait_until(lambda: names_of(docker_engine) == [], "all are removed", 30.0)
             docker_engine.client().api.remove_image(name, force=True)
+
+
+def test_a_login_that_cannot_be_read_is_told_and_read_again_for_the_next_pull(
+    tmp_path: Path, docker_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = tmp_path / "docker" / "config.json"
+    login.parent.mkdir()
+    login.write_text('{"credsStore": "arl-has-no-such"}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(login.parent))
+    with registry(docker_engine, 5007) as name, docker_target(tmp_path, docker_engine) as own:
+        ended = run(own, in_image(name, "exit 0"))
+        assert ended.exit.cause is ExitCause.IMAGE_MISSING
+        assert "arl-has-no-such" in ended.exit.detail
+        login.write_text("{}")
+        ended = run(own, in_image(name, "exit 0"))
+        assert ended.exit.cause is ExitCause.LAUNCH_FAILED, "it was pulled, and has no shell"
+        wait_until_gone(docker_engine, ended.handle)
+        docker_engine.client().api.remove_image(name, force=True)
 
 
 def test_a_pull_is_given_up_when_its_attempt_is_killed(
