@@ -58,8 +58,7 @@ class Attempt(threading.Thread):
             self._finish()
         finally:
             parts = self._parts
-            left = parts.own.id if parts is not None else ""
-            self._around.on_end(self.attempt, [left] if left else [])
+            self._around.on_end(self.attempt, [] if parts is None else parts.left())
             if self._ended_at - self._started_at >= _DURABLE_FROM_S:
                 self._record.make_durable()
             if parts is not None:

@@ -93,6 +93,17 @@ class Making:
         if stream is not None:
             self._turns.add(stream.fileno(), stream.pump)
 
+    def remove(self, box: Box) -> None:
+        """End it and delete it. One that the engine ended and cannot delete just now is deleted
+        later: see Surroundings.on_end. Raises Refusal."""
+        try:
+            self.insist(box.remove, until_unwanted=False)
+        except Refusal as refusal:
+            state = self.insist(box.inspect, until_unwanted=False)
+            if state is not None and state["Running"]:
+                raise
+            self._around.on_trouble(str(refusal))
+
     def start(self, boxes: Sequence[Box]) -> None:
         """Start them at once: each opens a pipe that the other one must open too. Raises Unmade,
         Unwanted."""

@@ -77,6 +77,11 @@ class Network:
         if proxy is None or not self._watch(proxy, on_loss):
             on_loss()
 
+    @property
+    def id(self) -> str:
+        """Of its container; empty until there is one."""
+        return self._box.id
+
     def end(self) -> None:
         """Have the proxy write down what is still open and leave, and delete the container."""
         if self._pidfd >= 0:
@@ -87,7 +92,7 @@ class Network:
                     _has_ended(self._pidfd, _END_PATIENCE_S)
             os.close(self._pidfd)
             self._pidfd = -1
-        self._making.insist(self._box.remove, until_unwanted=False)
+        self._making.remove(self._box)
         if self._box.log is not None:
             self._turns.drop(self._box.log.fileno())
         self._box.close()
@@ -95,10 +100,14 @@ class Network:
 
     def _watch(self, proxy: Identity, on_loss: Callable[[], bool]) -> bool:
         self._pid, start = proxy
-        self._pidfd = open_pidfd(self._pid)
-        if self._pidfd < 0 or layout.process_start(self._pid) != start:
+        pidfd = open_pidfd(self._pid)
+        if pidfd < 0:
             return False
-        self._turns.add(self._pidfd, on_loss)
+        if layout.process_start(self._pid) != start:  # a stranger has its number now
+            os.close(pidfd)
+            return False
+        self._pidfd = pidfd
+        self._turns.add(pidfd, on_loss)
         return True
 
     def _said(self) -> str:

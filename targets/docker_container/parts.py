@@ -93,7 +93,14 @@ class Parts:
 
     def remove(self, box: Box) -> None:
         box.measure()
-        self._making.insist(box.remove, until_unwanted=False)
+        self._making.remove(box)
+
+    def left(self) -> list[str]:
+        """Containers that may not be deleted yet, by id."""
+        ids = [box.id for box in self.boxes]
+        if self.network is not None:
+            ids.append(self.network.id)
+        return [found for found in ids if found]
 
     def drain(self) -> None:
         """Take what is left of the output, which ends with the containers."""

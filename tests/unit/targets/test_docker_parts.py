@@ -2,10 +2,12 @@
 
 import os
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,14 @@ from ledger.errors import InvalidInput
 from targets.docker_container.address import address_of, find_problem, silence_of
 from targets.docker_container.attach import LogStream, NoContainer
 from targets.docker_container.box import BoxLog
+from targets.docker_container.calls import Refusal
 from targets.docker_container.images import _digest_here, _repository
+from targets.docker_container.making import Making
+from targets.docker_container.network import Network
+from targets.docker_container.record import Record
 from targets.docker_container.skeleton import system_archive, system_image
 from targets.docker_container.target import engine_warnings
+from targets.docker_container.turns import Turns
 from targets.docker_container.usage import ControlGroups, Usage, is_neighbour
 from targets.egress import access
 from targets.program_log import LogWriter, read_log
@@ -187,3 +194,73 @@ def test_in_arls_own_image_the_way_out_is_made_by_the_code_that_lies_there() -> 
     own = access.side_car("/attempt/egress", python="/usr/bin/python3", is_installed=True)
     assert own.mounts == {"/arl/egress": "/attempt/egress"}, "the engine has no other path of it"
     assert Path(own.argv[3]).is_file()
+
+
+class NoBox:
+    """A container that is gone."""
+
+    log = None
+
+    def remove(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Busy(NoBox):
+    """A container that its engine cannot delete."""
+
+    def __init__(self, *, running: bool) -> None:
+        self._running = running
+
+    def remove(self) -> None:
+        raise Refusal(500, "device or resource busy")
+
+    def inspect(self) -> dict[str, bool]:
+        return {"Running": self._running}
+
+
+class Quiet:
+    def on_trouble(self, what: str) -> None:
+        pass
+
+
+@pytest.fixture
+def turns() -> Iterator[Turns]:
+    made = Turns(lambda message: None)
+    yield made
+    made.close()
+
+
+def making_of(turns: Turns) -> Making:
+    around: Any = Quiet()
+    return Making(around, turns, lambda: True)
+
+
+def test_a_container_that_ended_and_cannot_be_deleted_yet_fails_no_attempt(turns: Turns) -> None:
+    ended: Any = Busy(running=False)
+    making_of(turns).remove(ended)
+    running: Any = Busy(running=True)
+    with pytest.raises(Refusal, match="busy"):
+        making_of(turns).remove(running)
+
+
+def test_a_stranger_that_has_the_number_of_a_proxy_is_left_alone(
+    turns: Turns, tmp_path: Path
+) -> None:
+    (tmp_path / "record.jsonl").write_text("")
+    record = Record(str(tmp_path))
+    box: Any = NoBox()
+    lost: list[str] = []
+    network = Network(making_of(turns), turns, box, str(tmp_path), {})
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        record.facts["proxy"] = [stranger.pid, 1]
+        network.resume(record, lambda: bool(lost.append("lost")))
+        network.end()
+        try:
+            assert lost == ["lost"]
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+    record.close()
