@@ -168,9 +168,10 @@ class LocalProcessTarget:
         attempt = self._directory(handle)
         if os.path.isdir(attempt):
             self._check_ended(handle, "it is released")
-            for name in (layout.LOG, layout.ANSWERER_LOG):
-                self._keep_log(handle, f"{attempt}/{name}", name)
-            self._workspaces.discard(handle)
+            with disk_errors(f"deleting what {handle} left"):
+                for name in (layout.LOG, layout.ANSWERER_LOG):
+                    self._keep_log(handle, f"{attempt}/{name}", name)
+                self._workspaces.discard(handle)
         self._news.forget(handle)
         self._report_bytes.pop(handle, None)
 

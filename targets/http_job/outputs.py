@@ -18,6 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from ledger.errors import DiskFull, TargetUnavailable
 from targets import layout
+from targets.disk_errors import disk_errors
 from targets.http_job.client import JobClient
 from targets.http_job.documents import OutputEntry, OutputsDoc
 
@@ -54,7 +55,8 @@ class OutputStore:
     def __init__(self, root: str) -> None:
         self._root = f"{root}/outputs"
         self._boot = layout.boot_id()[:8] or "boot"
-        os.makedirs(f"{self._root}/{self._boot}", mode=0o700, exist_ok=True)
+        with disk_errors(f"making {self._root}"):
+            os.makedirs(f"{self._root}/{self._boot}", mode=0o700, exist_ok=True)
         for name in os.listdir(self._root):
             if name != self._boot:
                 shutil.rmtree(f"{self._root}/{name}", ignore_errors=True)

@@ -6,11 +6,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from ledger.errors import ArlError, TargetUnavailable
+from targets.disk_errors import disk_errors
 from targets.protocol import ExitCause, LogChunk, Observation
 from targets.ray_job.outputs import fetch_output
 from targets.ray_job.records import (
@@ -26,7 +28,7 @@ from targets.ray_job.records import (
 )
 from targets.ray_job.trees import Damaged
 from targets.shared_store import SharedStore
-from targets.spares import remove_tree
+from targets.spares import NOT_EMPTY, remove_tree
 
 _AT_ONCE_BYTES: Final = 32 << 20
 """A larger output is fetched beside the controller's loop."""
@@ -53,10 +55,12 @@ class Ended:
         self._fetching: set[str] = set()
         self._failed: dict[str, ArlError] = {}
         self._logs: dict[str, list[Piece]] = {}
-        os.makedirs(root, mode=0o700, exist_ok=True)
+        with disk_errors(f"making {root}"):
+            os.makedirs(root, mode=0o700, exist_ok=True)
         for draft in Path(root).glob(".*"):
-            if time.time() - draft.lstat().st_mtime > _DRAFT_AGE_S:
-                remove_tree(str(draft))
+            with suppress(FileNotFoundError):  # another process deletes it too
+                if time.time() - draft.lstat().st_mtime > _DRAFT_AGE_S:
+                    remove_tree(str(draft))
 
     def record(self, name: str) -> Record | None:
         """Its record, if what it left is here too; else fetching it begins, or ends right now
@@ -182,11 +186,10 @@ class Ended:
             if record.output is not None:
                 path = attempt_path(name, OUTPUT)
                 fetch_output(self._shared, path, record.output, draft)
-            os.makedirs(f"{draft}/output", mode=0o700, exist_ok=True)
-            Path(draft, SCORE).write_bytes(self._score(name, record))
-            os.rename(draft, final)
-        except FileExistsError:
-            pass  # another thread was faster
+            with disk_errors(f"fetching what {name} left"):
+                os.makedirs(f"{draft}/output", mode=0o700, exist_ok=True)
+                Path(draft, SCORE).write_bytes(self._score(name, record))
+                put_here(draft, final)
         finally:
             remove_tree(draft)
 
@@ -214,6 +217,15 @@ class Ended:
                     self._logs.clear()
                 self._logs[name] = pieces
         return pieces
+
+
+def put_here(draft: str, final: str) -> None:
+    """Under its name, unless another thread or process was faster."""
+    try:
+        os.rename(draft, final)
+    except OSError as error:
+        if error.errno not in NOT_EMPTY:
+            raise
 
 
 def _gap(dropped_from: int, dropped_to: int, offset: int, limit: int, size: int) -> LogChunk:

@@ -124,7 +124,7 @@ class NodeCache:
 
     def trim(self, limit_bytes: int = CACHE_BYTES) -> None:
         """Delete what was used longest ago and is not in use, down to `limit_bytes`."""
-        kept = sorted(Path(self._uses).iterdir(), key=lambda use: use.stat().st_mtime)
+        kept = sorted(Path(self._uses).iterdir(), key=_used_at)
         sizes = {use.name: _size_of(use) for use in kept}
         total = sum(sizes.values())
         for use in kept:
@@ -137,12 +137,15 @@ class NodeCache:
                     total -= sizes[use.name]
 
     def _use(self, tree: str) -> None:
-        if tree not in self._locks:
-            path = f"{self._uses}/{tree}"
+        path = f"{self._uses}/{tree}"
+        while tree not in self._locks:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            self._locks[tree] = descriptor
-        os.utime(f"{self._uses}/{tree}")
+            if os.fstat(descriptor).st_nlink:
+                self._locks[tree] = descriptor
+            else:  # another process trimmed it meanwhile
+                os.close(descriptor)
+        os.utime(path)
 
     def _manifest(self, tree: str) -> list[InputFile] | None:
         try:
@@ -183,6 +186,13 @@ def _copy_writable(source: str, target: str) -> str:
     return target
 
 
+def _used_at(use: Path) -> float:
+    try:
+        return use.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0  # another process trims, too
+
+
 def _size_of(use: Path) -> int:
     try:
         return sum(size for _, _, size, _ in json.loads(use.read_bytes()))
@@ -192,7 +202,11 @@ def _size_of(use: Path) -> int:
 
 @contextmanager
 def _locked_alone(use: Path) -> Iterator[bool]:
-    descriptor = os.open(use, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(use, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield True

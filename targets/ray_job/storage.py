@@ -23,6 +23,10 @@ def open_store(url: str) -> SharedStore:
         )
     if parts.scheme != "file":
         return FsspecStore(url)
+    if parts.query or parts.fragment:
+        raise InvalidInput(
+            f"target.storage {url!r}: write it without ? and #; in a path they are %3F and %23"
+        )
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         raise InvalidInput(
             f"target.storage {url!r}: a folder is written with its whole path and three "

@@ -98,6 +98,7 @@ def test_folders_are_listed_and_deleted(opened: SharedStore) -> None:
         ("/mnt/shared", r"target.storage '/mnt/shared': write a URL"),
         ("file://host/x", "three slashes"),
         ("file:///", "a folder of its own"),
+        ("file:///mnt/a#b", "without . and #"),
         ("nonsense://x/y", "cannot be used"),
     ],
 )

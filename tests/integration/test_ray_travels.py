@@ -1,8 +1,11 @@
 """What travels through the shared store: inputs, outputs however hostile, journals and logs."""
 
+import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,7 @@ from targets.protocol import (
     Observation,
     Program,
 )
-from targets.ray_job.ended import Ended
+from targets.ray_job.ended import Ended, put_here
 from targets.ray_job.outputs import OutputSurvey, fetch_output, send_output
 from targets.ray_job.place import NodeCache, NoSandbox, choose_sandbox
 from targets.ray_job.records import Record, journal_lines, log_path, read_journal
@@ -154,6 +157,27 @@ def test_a_nodes_cache_keeps_what_is_in_use_and_drops_the_oldest(
     NodeCache(home, shared).trim(1500)
     assert sorted(os.listdir(f"{home}/cache/trees")) == sorted([trees[0]])
     mine.close()
+
+
+def test_an_input_that_is_trimmed_while_it_is_asked_for_is_fetched_and_held(
+    shared: SharedStore, store: ArtifactStore, tree: str, tmp_path: Path
+) -> None:
+    send_tree(shared, tree, store)
+    home = str(tmp_path / "node")
+    NodeCache(home, shared).close()
+    use = tmp_path / "node" / "cache" / "uses" / tree
+    cache = NodeCache(home, shared)
+    with open(use, "wb") as trimmer, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(trimmer, fcntl.LOCK_EX)
+        asking = pool.submit(cache.checkout, tree)
+        time.sleep(0.3)
+        assert not asking.done(), "it waits"
+        use.unlink()
+        fcntl.flock(trimmer, fcntl.LOCK_UN)
+        assert (asking.result(10) / "run").exists()
+    with open(use, "rb") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    cache.close()
 
 
 # --- outputs ----------------------------------------------------------------------------------
@@ -317,6 +341,18 @@ def test_a_log_with_a_dropped_middle_reads_the_same_from_the_store(
             assert found.size == size
             if data:
                 assert found == LogChunk(data, start, size)
+
+
+def test_of_two_that_fetch_the_same_the_slower_one_finds_it_there(
+    shared: SharedStore, tmp_path: Path
+) -> None:
+    ended = Ended(str(tmp_path / "ended"), shared, lambda name: None)
+    (tmp_path / "ended" / "a" / "output").mkdir(parents=True)
+    for draft in ("one", "two"):
+        (tmp_path / "ended" / f".{draft}" / "output").mkdir(parents=True)
+    put_here(str(tmp_path / "ended" / ".one"), str(tmp_path / "ended" / "a"))
+    put_here(str(tmp_path / "ended" / ".two"), str(tmp_path / "ended" / "b"))
+    assert sorted(ended.names()) == ["a", "b"]
 
 
 def test_a_node_chooses_a_sandbox_and_says_why_it_has_none() -> None:
