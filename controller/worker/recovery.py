@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from ledger import reads
-from ledger.errors import TargetUnavailable
+from ledger.errors import DiskFull, TargetUnavailable
 from ledger.states import AttemptState
 from targets.protocol import Found, Target
 
@@ -104,7 +104,7 @@ def _reap(service: Service, target: Target, orphan: Found) -> None:
     """End and delete it; where its target is away just now, whoever claims next does."""
     try:
         target.kill(orphan.handle)
-    except TargetUnavailable as error:
+    except (TargetUnavailable, DiskFull) as error:
         log.warning("attempt %s is ended later: %s", orphan.name, error)
         return
     service.cleaner.release(target, orphan.handle)
@@ -120,7 +120,7 @@ def _listed(
     for target in targets:
         try:
             found += [(target, attempt) for attempt in target.list_owned(owner)]
-        except TargetUnavailable as error:
+        except (TargetUnavailable, DiskFull) as error:
             log.warning("what is left on target %s is looked for later: %s", target.name, error)
             away.append(target)
     return found, away
