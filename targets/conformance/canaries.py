@@ -31,7 +31,8 @@ class Listeners:
         self.port6 = self._listen_6()
         self.udp = self._bind_udp()
         self._listen("an abstract socket", socket.AF_UNIX, f"\0{self.abstract}")
-        self._listen("a socket file", socket.AF_UNIX, str(self.file))
+        with layout.short_path(str(work)) as short:
+            self._listen("a socket file", socket.AF_UNIX, f"{short}/{self.file.name}")
         self._threads = [
             threading.Thread(target=self._serve, args=pair, daemon=True) for pair in self._sockets
         ]
