@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.artifacts import ArtifactStore
+from targets.conformance.canaries import Listeners
 from targets.conformance.setting import Setup
 from targets.conformance.suite import LAST, choose, run_checks
 from targets.conformance.verdicts import Outcome
@@ -102,3 +103,16 @@ def test_a_deadline_that_nobody_enforces_is_named(tmp_path: Path) -> None:
     assert set(found) == {"deadline", "stall", "tree at the deadline"}
     assert "ended as exited" in found["deadline"]
     assert "a silent program ended as exited, not as stalled" in found["stall"]
+
+
+def test_what_a_program_may_not_reach_can_be_put_below_a_directory_of_any_length(
+    tmp_path: Path,
+) -> None:
+    work = tmp_path / ("deep" * 20) / ("deeper" * 20)
+    work.mkdir(parents=True)
+    listeners = Listeners(work, "word")
+    try:
+        assert listeners.file.is_socket()
+    finally:
+        listeners.close()
+    assert not listeners.file.exists()

@@ -37,8 +37,8 @@ from tests.target_runs import attempt, local_target
 target = local_target(Path(sys.argv[1]))
 handle = target.launch(attempt(sys.argv[3], name=sys.argv[2]))
 print(handle, flush=True)
-target.wait({handle}, 60)
-target.wait({handle}, 60)
+while target.observe(handle, cursor="").exit is None:
+    target.wait({handle}, 60)
 """
 
 
