@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ KEPT_BYTES: Final = 4 * 1024 * 1024
 AT_ONCE: Final = 64
 ANSWER_S: Final = 600.0
 IDLE_S: Final = 60.0
+BODY_S: Final = 60.0
+"""In which a request is sent: one that comes a byte at a time would keep its place for ever."""
 PASSED_ON: Final = ("authorization", "content-type", "accept")
 Say = Callable[[str], None]
 
@@ -189,9 +192,18 @@ class _Handler(BoundedHandler):
         if len(length) > _DIGITS or int(length) > ASKED_BYTES:
             raise _Refused(413, f"a request has at most {ASKED_BYTES} bytes")
         try:
-            return Asked(self.path, self.rfile.read(int(length)), self._named())
+            return Asked(self.path, self._body(int(length)), self._named())
         except (ValueError, RecursionError):
             raise _Refused(400, "the request is no JSON object") from None
+
+    def _body(self, length: int) -> bytes:
+        pieces, left, until = [], length, time.monotonic() + BODY_S
+        while left and (piece := self.rfile.read1(left)):
+            pieces.append(piece)
+            left -= len(piece)
+            if left and time.monotonic() > until:
+                raise _Refused(408, f"a request is sent within {BODY_S:g} s")
+        return b"".join(pieces)
 
     def _named(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.headers.items()}

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from controller.campaigns import connections
+from controller.campaigns import proxy as campaign_proxy
 from controller.campaigns.inbox import Inbox
 from controller.campaigns.log import CampaignLog
 from controller.campaigns.proxy import RecordingProxy
@@ -278,3 +280,20 @@ def test_where_every_connection_is_in_use_one_more_is_told_to_come_again(
     assert status == 503
     status, _ = place.request("GET", "/health", b"", {})
     assert status == 200, "there is room again"
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_given_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign_proxy, "BODY_S", 0.5)
+    head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", place.port)) as slow:
+        slow.sendall(f"{head}content-length: 1000\r\n\r\n".encode())
+        slow.settimeout(0.1)
+        answer = b""
+        for _ in range(100):
+            slow.sendall(b" ")
+            with suppress(TimeoutError):
+                answer = slow.recv(100)
+                break
+    assert answer.startswith(b"HTTP/1.1 408 ")
