@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import httpx
+
 from controller.client.connection import Connection
 from ledger.digests import canonical_json, sha256_hex
 from ledger.errors import Conflict, InvalidInput, NotFound
@@ -68,9 +70,9 @@ class Uploader:
             self._connection.send("PUT", address, content=b"", headers=OCTETS)
             return
         state = self._connection.send("HEAD", address)
-        at = 0 if state.status_code == 200 else int(state.headers.get("upload-offset", "0"))
         if state.status_code == 200:
             return
+        at = _next_piece(state, size)
         with path.open("rb") as file:
             while at < size:
                 file.seek(at)
@@ -88,11 +90,18 @@ class Uploader:
             state = self._connection.send("HEAD", address)
             if state.status_code == 200:
                 return size
-            here = int(state.headers.get("upload-offset", "0"))
+            here = _next_piece(state, size)
             if here == at:
                 raise
             return here
         return at + len(piece)
+
+
+def _next_piece(state: httpx.Response, size: int) -> int:
+    """Where to go on, as the server says; where it has all and did not come to check it, with the
+    last piece again."""
+    here = int(state.headers.get("upload-offset", "0"))
+    return here if here < size else (size - 1) // PIECE_BYTES * PIECE_BYTES
 
 
 def _described(root: Path, name: str) -> tuple[str, int, int, str]:

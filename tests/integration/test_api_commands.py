@@ -12,11 +12,16 @@ from fastapi.testclient import TestClient
 from controller.api.access import LOCAL
 from controller.api.remote_rules import check_remote
 from controller.api.routes.blobs import uploads_of
+from controller.api.uploads import Uploads
+from controller.client import Client
+from controller.client.uploading import PIECE_BYTES, Uploader
 from controller.settings import read_settings
 from controller.spec.loading import parse_study
 from ledger import reads
+from ledger.errors import DiskFull
 from tests.acceptance.shell_study import document, open_service, write_evaluator
 from tests.api_runs import client_of, service_of, token
+from tests.api_server import api_server
 from tests.api_studies import remote_document, send_tree, sha256, wait_for, working
 
 ALLOW_LOCAL = {"ARL_API_ALLOW_LOCAL": "1"}
@@ -225,6 +230,27 @@ def test_an_upload_goes_on_where_it_was_cut(client: TestClient, tmp_path: Path) 
     assert client.head(f"/api/v1/blobs/{'0' * 64}").headers["upload-offset"] == "0"
     for trick in ("..%2f..%2fetc%2fpasswd", "A" * 64, "0" * 63):
         assert client.head(f"/api/v1/blobs/{trick}").status_code == 404
+
+
+def test_an_upload_whose_last_piece_came_and_was_not_checked_is_ended_by_sending_it_again(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model" / "weights"
+    file.parent.mkdir()
+    file.write_bytes(b"w" * (PIECE_BYTES + 5))
+    keep = Uploads._keep
+
+    def die(*_: object) -> None:
+        raise DiskFull("the server was killed, say")
+
+    with api_server(service_of(client)) as url, Client(url) as sender:
+        monkeypatch.setattr(Uploads, "_keep", die)
+        with pytest.raises(DiskFull):
+            Uploader(sender.connection).send(file.parent)
+        monkeypatch.setattr(Uploads, "_keep", keep)
+        assert Uploader(sender.connection).send(file.parent).startswith("blob:")
+        state = sender.connection.send("HEAD", f"/blobs/{sha256(file.read_bytes())}")
+    assert state.status_code == 200
 
 
 def test_a_study_is_paused_resumed_extended_and_cancelled(
