@@ -222,13 +222,17 @@ class EventStream(Response):
         scope.cancel()
 
     async def _send_all(self, send: Send) -> None:
+        now = asyncio.get_running_loop().time
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         if not await _sent(send, _BEGIN):
             return
+        looked = now()
         async for data in self._source:
-            if data == _HEARTBEAT and not await self._may_still_read():
-                return
+            if data == _HEARTBEAT or now() - looked >= HEARTBEAT_S:  # however much there is to say
+                if not await self._may_still_read():
+                    return
+                looked = now()
             if not await _sent(send, data):
                 return
 

@@ -162,6 +162,36 @@ def test_a_quiet_stream_is_kept_alive_and_ends_with_its_token(
                 stream.next()
 
 
+def test_a_stream_with_much_to_tell_ends_with_its_token_too(
+    service: Service, study: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.5)
+    with client_of(service) as client:
+        reader, admin = token(client, "read"), token(client, "admin")
+    done = threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not done.wait(0.05):
+            study.record(study.proposed(number))
+            number += 1
+
+    worker = threading.Thread(target=work)
+    with api_server(service) as url, following(url + STUDY, **reader) as stream:
+        worker.start()
+        try:
+            stream.next()
+            listed = httpx.get(f"{url}/api/v1/tokens", headers=admin, trust_env=False).json()
+            mine = next(found["id"] for found in listed["items"] if found["name"] == "read")
+            httpx.delete(f"{url}/api/v1/tokens/{mine}", headers=admin, trust_env=False)
+            with pytest.raises((EOFError, httpx.RemoteProtocolError)):
+                next(place for place, _ in iter(stream.next, None) if int(place) > 200)
+            assert stream.comments == 0
+        finally:
+            done.set()
+            worker.join()
+
+
 def test_a_client_that_does_not_read_is_dropped(
     service: Service, study: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
