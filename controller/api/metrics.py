@@ -26,6 +26,9 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 UNMATCHED: Final = "unmatched"
 """The route of a request that none matches: addresses of strangers are no labels."""
+METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+OTHER: Final = "other"
+"""Any other method: words of strangers are no labels, either."""
 
 
 class Metrics:
@@ -49,6 +52,7 @@ class Metrics:
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Note one request; `route` is a template, never an address."""
+        method = method if method in METHODS else OTHER
         self._requests.labels(method, route, str(status)).inc()
         if not route.endswith("/events"):
             self._seconds.labels(method, route).observe(seconds)

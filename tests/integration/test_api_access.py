@@ -254,6 +254,10 @@ def test_prometheus_reads_requests_and_the_ledger(client: TestClient) -> None:
     assert counted in read
     assert 'route="/studies/{study}",status="404"' in read
     assert "nothing/like/that" not in read
+    for word in ("BREW", "X-1", "X-2"):  # or whoever asks could fill the memory
+        assert client.request(word, "/api/v1/whoami").status_code == 405
+    assert 'method="other"' in client.get("/metrics").text
+    assert "BREW" not in client.get("/metrics").text
     assert 'arl_studies{state="running"} 0.0' in read
     assert "arl_disk_free_bytes" in read
     token(client, "read")
