@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from controller.api.routes import models
 from controller.cli.model_source import ServerModels
 from controller.client import Client
 from controller.registry.checking import check_directory
+from controller.registry.pointers import check_standing
 from controller.wiring import Service
 from ledger.errors import Conflict
+from ledger.heads import RecordedHead, current_heads, read_heads
 from ledger.verify import verify_ledger
 from tests.api_runs import client_of, service_of, token
 from tests.api_server import api_server
@@ -82,6 +85,27 @@ def test_a_roll_back_happens_once_and_is_in_the_audit(client: TestClient) -> Non
     admin = token(client, "admin")
     audited = client.get("/api/v1/audit", headers=admin).json()["items"]
     assert [a["route"] for a in audited] == ["/models/{model}/rollback"]
+
+
+def test_a_roll_back_whose_server_died_before_it_wrote_the_heads_writes_them_when_sent_again(
+    client: TestClient,
+) -> None:
+    key = {"Idempotency-Key": "back"}
+    heads = service_of(client).settings.heads_path
+    before = heads.read_bytes() if heads.exists() else b""
+    assert back(client, 1, 2, headers=key).status_code == 201
+    written = heads.read_bytes()
+    heads.write_bytes(before)
+    again = back(client, 1, 2, headers=key)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    ends = {head.chain: head for head in read_heads(heads)}
+    assert ends == {head.chain: head for head in current_heads_of(client)}
+    assert len(written) > len(before)
+
+
+def current_heads_of(client: TestClient) -> list[RecordedHead]:
+    with service_of(client).ledger.read() as session:
+        return current_heads(session)
 
 
 def test_a_roll_back_to_what_is_not_whole_leaves_the_incumbent(client: TestClient) -> None:

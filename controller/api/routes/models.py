@@ -127,7 +127,8 @@ def roll_back_model(change: Promote, model: ModelName, body: RollBackWanted) -> 
     """Give the pointer to an earlier promotion again, once its artifact was found whole."""
     service, note = change.service, check_note(body.note)
     earlier = change.earlier()
-    if earlier is not None:
+    if earlier is not None:  # by a server that may have died before it wrote down the new heads
+        _remember_heads(service)
         return earlier.response()
     target = _standing(service, model, body.to)
 
@@ -137,8 +138,7 @@ def roll_back_model(change: Promote, model: ModelName, body: RollBackWanted) -> 
         return looking.position(session, registry_reads.get_pointer(session, model, moved.seq))
 
     done = change.run(act, status=201)
-    with service.ledger.read() as session:
-        write_heads(session, service.settings.heads_path)
+    _remember_heads(service)
     return done.response()
 
 
@@ -170,6 +170,12 @@ def change_alias(change: Promote, model: ModelName, body: AliasWanted) -> Any:
         return {} if found is None else alias_document(found)
 
     return change.run(act).response()
+
+
+def _remember_heads(service: Service) -> None:
+    """Where the chains end now, outside of the database."""
+    with service.ledger.read() as session:
+        write_heads(session, service.settings.heads_path)
 
 
 def _standing(service: Service, model: str, number: int) -> Incumbent:
