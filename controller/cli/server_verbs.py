@@ -1,6 +1,8 @@
 """Verbs that are more on a server than one question: `run`, `resume`, `export`, `token`."""
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -79,15 +81,17 @@ def export(study: str, form: ExportFormat, output: Path | None, *, as_json: bool
     """A study's trials as one file, whole or not at all."""
     with Client() as client:
         source = ServerSource(client)
-        asked = {"format": str(form)}
-        answer = client.connection.answer(f"/studies/{source.study_id(study)}/export", asked)
-    if output is None:
-        sys.stdout.buffer.write(answer.content)
-        sys.stdout.buffer.flush()
-        return OK
-    with new_file(output) as draft:
-        draft.write_bytes(answer.content)
-    found, count = answer.headers["study"], int(answer.headers["trials"])
+        path, asked = f"/studies/{source.study_id(study)}/export", {"format": str(form)}
+        if output is None:
+            with tempfile.TemporaryFile() as whole:
+                client.connection.save(path, asked, whole)
+                whole.seek(0)
+                shutil.copyfileobj(whole, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return OK
+        with new_file(output) as draft, draft.open("wb") as whole:
+            headers = client.connection.save(path, asked, whole)
+    found, count = headers["study"], int(headers["trials"])
     if as_json:
         print_json({"study": found, "trials": count, "file": str(output), "format": str(form)})
     else:

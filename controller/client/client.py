@@ -17,7 +17,7 @@ from controller.api.models.outside import Handed
 from controller.api.models.promotions import PromotionDetail, PromotionOut
 from controller.api.models.studies import StudyListed, StudyOut
 from controller.api.models.trials import TrialDetailOut, TrialListed, ValuesOut
-from controller.client.connection import Connection, ServerUnavailable, problem
+from controller.client.connection import Connection, ServerUnavailable, problem_of_stream
 from controller.client.models import ModelCalls
 from controller.client.outside import OutsideTrial
 from controller.client.uploading import Progress, Uploader
@@ -259,7 +259,7 @@ class Client(ModelCalls):
             with self.connection.stream(path, {"since": since}, headers) as answer:
                 if not answer.is_success:
                     answer.read()
-                    raise problem(answer)
+                    raise problem_of_stream(answer)
                 for line in answer.iter_lines():
                     if line.startswith("data:"):
                         event = EventOut.model_validate(json.loads(line[5:]))

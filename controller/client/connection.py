@@ -4,7 +4,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -13,9 +13,12 @@ from controller.settings import server_address, server_token
 from ledger import errors as er
 
 TRIES: Final = 5
+READING_S: Final = 600.0
+"""For an answer before which the server reads every byte of a model."""
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
-_AGAIN: Final = frozenset({429, 502, 503, 504})
+AGAIN: Final = frozenset({429, 502, 503, 504})
+"""Statuses of an answer that another try may not get."""
 _ERRORS: Final[Mapping[str, type[er.ArlError]]] = {
     kind.code: kind
     for kind in (
@@ -49,7 +52,8 @@ class ServerUnavailable(er.LedgerUnavailable):
 
 
 class Connection:
-    """One server. Thread-safe."""
+    """One server. Thread-safe. Paths are as they are read: a name in one may have any character
+    but a slash."""
 
     def __init__(self, server: str | None, token: str | None, *, timeout_s: float) -> None:
         """Raises InvalidInput: no server is named, or what is named is no address."""
@@ -70,9 +74,12 @@ class Connection:
     def close(self) -> None:
         self._http.close()
 
-    def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
-        """The document. Raises what `problem` makes of a refusal, and ServerUnavailable."""
-        return self._sent("GET", path, params=_given(params)).json()
+    def get(
+        self, path: str, params: Mapping[str, Any] | None = None, *, is_slow: bool = False
+    ) -> Any:
+        """The document; one that is slow is waited for longer. Raises what `problem` makes of a
+        refusal, and ServerUnavailable."""
+        return self._sent("GET", path, params=_given(params), **_patience(is_slow=is_slow)).json()
 
     def text(self, path: str, params: Mapping[str, Any] | None = None) -> str:
         return self._sent("GET", path, params=_given(params)).text
@@ -89,12 +96,14 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
         is_repeatable: bool = False,
+        is_slow: bool = False,
     ) -> httpx.Response:
         """A request that is made once, however often a lost answer makes it be sent; one that is
-        `is_repeatable` comes to the same without a key."""
+        `is_repeatable` comes to the same without a key, and one that `is_slow` is waited for
+        longer."""
         keyed = {} if is_repeatable else {"Idempotency-Key": key or uuid.uuid4().hex}
-        given = {**keyed, **(headers or {})}
-        return self._sent("POST", path, json=body, params=_given(params), headers=given)
+        sent = {"params": _given(params), "headers": {**keyed, **(headers or {})}}
+        return self._sent("POST", path, json=body, **sent, **_patience(is_slow=is_slow))
 
     def patch(self, path: str, body: Any, *, params: Mapping[str, Any]) -> httpx.Response:
         """The same: `+20` is not added twice."""
@@ -125,9 +134,21 @@ class Connection:
         except httpx.TransportError as error:
             raise ServerUnavailable(f"{self.server}: {error}") from error
 
-    def answer(self, path: str, params: Mapping[str, Any]) -> httpx.Response:
-        """The whole answer, for who needs its headers, too."""
-        return self._sent("GET", path, params=_given(params))
+    def save(self, path: str, params: Mapping[str, Any], file: IO[bytes]) -> Mapping[str, str]:
+        """Write a file that the server makes, as long as that takes, into one of ours; the
+        answer's headers. Raises what `problem` makes of a refusal, and ServerUnavailable: what
+        came until then is in the file."""
+        timeout = httpx.Timeout(None, connect=10.0)
+        try:
+            with self._http.stream("GET", _quoted(path), params=params, timeout=timeout) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise problem(answer)
+                for piece in answer.iter_bytes():
+                    file.write(piece)
+                return answer.headers
+        except httpx.TransportError as error:
+            raise ServerUnavailable(f"{self.server}: {error}") from error
 
     def _sent(self, method: str, path: str, **request: Any) -> httpx.Response:
         pause_s = FIRST_PAUSE_S
@@ -140,7 +161,7 @@ class Connection:
                         f"{self.server} does not answer: {error}; is `arl serve` running there?"
                     ) from error
             else:
-                if answer.status_code not in _AGAIN or not tries_left:
+                if answer.status_code not in AGAIN or not tries_left:
                     return self._checked_answer(answer)
                 pause_s = max(pause_s, _asked_pause_s(answer))
             time.sleep(pause_s * random.uniform(0.5, 1.0))
@@ -170,6 +191,12 @@ def problem(answer: httpx.Response) -> er.ArlError:
     return _ERRORS.get(code, er.LedgerUnavailable)(detail)
 
 
+def problem_of_stream(answer: httpx.Response) -> er.ArlError:
+    """The same where nobody tried again yet: ServerUnavailable if that may help."""
+    refusal = problem(answer)
+    return ServerUnavailable(str(refusal)) if answer.status_code in AGAIN else refusal
+
+
 def _checked(address: str) -> str:
     url = httpx.URL(address) if "://" in address else httpx.URL(f"http://{address}")
     if url.scheme not in ("http", "https") or not url.host or url.query or url.userinfo:
@@ -188,6 +215,10 @@ def _quoted(path: str) -> str:
 def _asked_pause_s(answer: httpx.Response) -> float:
     asked = answer.headers.get("retry-after", "")
     return min(float(asked), 60.0) if asked.isdecimal() else 0.0
+
+
+def _patience(*, is_slow: bool) -> dict[str, httpx.Timeout]:
+    return {"timeout": httpx.Timeout(READING_S, connect=10.0)} if is_slow else {}
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class ModelCalls:
     def check(self, model: str, number: int) -> CheckedOut:
         """Whether a promotion is what was promoted and signed; the server reads all of it."""
         path = f"/models/{model}/incumbents/{number}/check"
-        return CheckedOut.model_validate(self.connection.get(path))
+        return CheckedOut.model_validate(self.connection.get(path, is_slow=True))
 
     def add_note(self, model: str, number: int, note: str) -> PositionOut:
         """Write down something about a promotion."""
@@ -64,7 +64,7 @@ class ModelCalls:
         """Give the pointer to an earlier promotion again. Raises Conflict when it is not at
         `expected` any more, or when what was promoted is not whole any more."""
         body = {"to": to, "expected": expected, "note": note}
-        answer = self.connection.post(f"/models/{model}/rollback", body)
+        answer = self.connection.post(f"/models/{model}/rollback", body, is_slow=True)
         return PositionOut.model_validate(answer.json())
 
     def set_alias(
@@ -79,6 +79,5 @@ class ModelCalls:
         """Let an alias name a promotion, or none. Raises Conflict when it does not name
         `expected` any more."""
         body = {"alias": alias, "promotion": promotion, "expected": expected, "note": note}
-        return AliasOut.model_validate(
-            self.connection.post(f"/models/{model}/aliases", body).json()
-        )
+        answer = self.connection.post(f"/models/{model}/aliases", body, is_slow=True)
+        return AliasOut.model_validate(answer.json())

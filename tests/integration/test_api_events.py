@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from controller.api import events
+from controller.client import Client
 from controller.settings import read_settings
 from controller.wiring import Service, build_service
 from ledger.records import Verdict
@@ -140,6 +141,29 @@ def test_there_are_at_most_so_many_streams(service: Service, study: Driven) -> N
             except httpx.HTTPStatusError:
                 assert time.monotonic() < until
                 time.sleep(0.05)
+
+
+def test_a_client_that_finds_no_room_for_its_stream_waits_for_some(
+    service: Service, study: Driven
+) -> None:
+    seen: list[int] = []
+
+    def follow() -> None:
+        with Client(url) as client:
+            seen.extend(event.seq for event in client.events("s1"))
+
+    with api_server(service, streams=1) as url:
+        follower = threading.Thread(target=follow)
+        with following(url + STUDY) as stream:
+            stream.next()
+            follower.start()
+            time.sleep(1)
+            assert follower.is_alive()
+            assert seen == []
+        study.move(StudyState.RUNNING, StudyState.CANCELLED, Reason.CANCELLED_BY_OPERATOR)
+        follower.join(20)
+        assert not follower.is_alive()
+    assert seen == list(range(1, head_seq(study) + 1))
 
 
 def test_a_quiet_stream_is_kept_alive_and_ends_with_its_token(

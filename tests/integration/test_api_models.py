@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,20 @@ def test_a_wrong_alias_is_refused_with_the_field(client: TestClient, body: dict[
     refused = client.post(f"{BASE}/aliases", json=body)
     assert refused.status_code == 422, refused.text
     assert client.get(BASE).json()["aliases"] == []
+
+
+def test_the_client_waits_while_the_server_reads_a_model(
+    promoted: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check_slowly(*given: Any) -> Any:
+        time.sleep(1.0)
+        return check_standing(*given)
+
+    monkeypatch.setattr(models, "check_standing", check_slowly)
+    with api_server(promoted) as url, Client(url, timeout_s=0.5) as client:
+        assert client.set_alias(MODEL, "production", 1, expected=None).promotion == 1
+        assert client.roll_back(MODEL, 1, expected=2).seq == 3
+        assert len(list(client.incumbents(MODEL))) == 3
 
 
 def test_the_typed_client_does_all_of_it(promoted: Service) -> None:

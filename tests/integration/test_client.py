@@ -135,6 +135,33 @@ def test_what_is_no_number_is_no_metric_value(given: Any) -> None:
         plain_number("loss", given)
 
 
+def test_names_of_inputs_are_what_they_are_and_no_part_of_an_address(
+    client: Client, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("a", "a#b", "a?b", "100%.txt", "%61", "ü b"):
+        (data / name).write_text(name, encoding="utf-8")
+    program = {**document()["program"], "data": {"data": str(data)}}
+    made = client.submit(
+        document(
+            name="fetching",
+            program=program,
+            target={"name": "outside"},
+            evaluator={"mode": "reported", "metrics": {"score": {}}},
+            budget={"trials": 1},
+        )
+    )
+    trial = None
+    while trial is None:
+        trial = client.ask(made.study, "worker-1")
+        threading.Event().wait(0.05)
+    trial.fetch("data", tmp_path / "got")
+    client.cancel(made.study)
+    got = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "got").iterdir()}
+    assert got == {path.name: path.name for path in data.iterdir()}
+
+
 def test_an_outside_worker_reports_and_tells(client: Client, tmp_path: Path) -> None:
     made = client.submit(
         document(
