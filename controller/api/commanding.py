@@ -1,5 +1,6 @@
 """Asks something of a study for a client, and waits for the answer as long as it wants."""
 
+import threading
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -16,6 +17,8 @@ from ledger.records import CommandVerb, Json
 
 POLL_S: Final = 0.05
 LONGEST_WAIT_S: Final = 30.0
+WAITING: Final = threading.BoundedSemaphore(16)
+"""Requests that wait for a worker; more of them are answered at once: waiting holds a thread."""
 
 Wait = Annotated[
     float,
@@ -43,22 +46,27 @@ def ask(
 
     done = change.run(act, status=202)
     command_id = int(done.document["command"])
-    document = _answered(change.service, study_id, verb, command_id, wait_s)
+    may_wait = wait_s > 0 and WAITING.acquire(blocking=False)
+    try:
+        until = time.monotonic() + (wait_s if may_wait else 0.0)
+        document = _answered(change.service, study_id, verb, command_id, until)
+    finally:
+        if may_wait:
+            WAITING.release()
+    if document["answer"] == "refused" and wait_s:
+        raise Conflict(document["detail"])
     headers = {"Idempotency-Replayed": "true"} if done.replayed else None
     return StrictResponse(document, 202, headers=headers)
 
 
 def _answered(
-    service: Service, study_id: str, verb: CommandVerb, command_id: int, wait_s: float
+    service: Service, study_id: str, verb: CommandVerb, command_id: int, until: float
 ) -> dict[str, Any]:
-    deadline = time.monotonic() + wait_s
     while True:
         with service.ledger.read() as session:
             answer = summaries.command_answers(session, [command_id])[command_id]
             study = reads.get_study(session, study_id)
-        if answer.state == "refused" and wait_s:
-            raise Conflict(answer.detail)
-        if answer.state != "pending" or time.monotonic() >= deadline:
+        if answer.state != "pending" or time.monotonic() >= until:
             return {
                 "command": command_id,
                 "study": study_id,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from benchmarks.service_asking import complete_trials, run_clients, submit
 from controller.api import connections
@@ -133,6 +134,35 @@ def test_slow_clients_keep_nobody_waiting(service: Service, study: Driven) -> No
             answer = httpx.get(f"{url}{STUDY}", trust_env=False, timeout=10)
             assert answer.json()["state"] == "running"
         assert time.monotonic() - began < 10
+
+
+def test_who_waits_for_a_worker_keeps_nobody_else_waiting(service: Service, study: Driven) -> None:
+    """It does not answer for long; there are more of them than threads for requests."""
+    waiting, asked = 90, {"wait": "30"}
+
+    def pause() -> None:
+        answer = httpx.post(f"{url}{STUDY}/pause", params=asked, trust_env=False, timeout=60)
+        answers.append((answer.status_code, answer.json()["answer"]))
+
+    def answered() -> int:
+        with service.ledger.write() as session:
+            done = text("UPDATE commands SET state = 'applied'")
+            return session.connection.execute(done).rowcount
+
+    answers: list[tuple[int, str]] = []
+    threads = [threading.Thread(target=pause) for _ in range(waiting)]
+    with api_server(service) as url:
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + 60
+        while len(answers) < waiting - 16:
+            assert time.monotonic() < until
+            ask(url)
+        assert answered() == waiting
+        for thread in threads:
+            thread.join()
+    assert answers.count((202, "applied")) == 16
+    assert answers.count((202, "pending")) == waiting - 16
 
 
 def test_a_request_that_never_becomes_whole_is_let_go(
