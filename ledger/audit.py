@@ -21,22 +21,21 @@ class AuditedRequest:
     request: RequestMade
 
 
-def list_requests(session: ReadSession, *, after: int, limit: int) -> Sequence[AuditedRequest]:
-    """Requests that changed something, in order, from the one after place `after`."""
-    query = (
-        select(ENTRIES.c.seq, ENTRIES.c.body)
-        .where(
-            ENTRIES.c.chain == SERVICE_CHAIN,
-            ENTRIES.c.kind == RequestMade.kind,
-            ENTRIES.c.seq > after,
-        )
-        .order_by(ENTRIES.c.seq)
-        .limit(limit)
+def list_requests(
+    session: ReadSession, *, after: int | None, limit: int, descending: bool = False
+) -> Sequence[AuditedRequest]:
+    """Requests that changed something, in the order asked for, beyond place `after`."""
+    seq = ENTRIES.c.seq
+    query = select(seq, ENTRIES.c.body).where(
+        ENTRIES.c.chain == SERVICE_CHAIN, ENTRIES.c.kind == RequestMade.kind
     )
+    if after is not None:
+        query = query.where(seq < after if descending else seq > after)
+    query = query.order_by(seq.desc() if descending else seq).limit(limit)
     found: list[AuditedRequest] = []
-    for seq, text in session.connection.execute(query):
+    for place, text in session.connection.execute(query):
         body = json.loads(text)
         entry = parse_entry(RequestMade.kind, body["payload"])
         if isinstance(entry, RequestMade):
-            found.append(AuditedRequest(seq=seq, at=body["at"], request=entry))
+            found.append(AuditedRequest(seq=place, at=body["at"], request=entry))
     return found

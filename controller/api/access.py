@@ -1,6 +1,5 @@
 """Who asks, and what they may: tokens with scopes, or the local user where there are none."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,21 +38,22 @@ class Principal:
 LOCAL: Final = Principal(name="local user", token_id=None, scopes=EVERYTHING)
 
 
-def allowed(scope: Scope) -> Callable[[Request], Principal]:
-    """A dependency: the one who asks, if they may. Raises Refused.
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """A dependency: the one who asks, if they have the scope. `StrictRoute` finds it, so that
+    whoever may not ask is told nothing of what is wrong with a body."""
 
-    Without `read` a token is told that nothing is there (404): that it exists is secret.
-    """
+    scope: Scope
 
-    def check(request: Request) -> Principal:
+    def __call__(self, request: Request) -> Principal:
+        """Raises Refused. Without `read` a token is told that nothing is there (404): that it
+        exists is secret."""
         principal = principal_of(request)
-        if principal.may(scope):
+        if principal.may(self.scope):
             return principal
         if not principal.may(Scope.READ):
             raise Refused("not_found", f"{request.url.path}: there is no such thing")
-        raise forbidden(principal, scope)
-
-    return check
+        raise forbidden(principal, self.scope)
 
 
 def forbidden(principal: Principal, scope: Scope) -> Refused:

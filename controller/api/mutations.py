@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Request
 
-from controller.api.access import Principal, allowed
+from controller.api.access import Allowed, Principal
 from controller.api.strict_json import StrictResponse
 from controller.api.tokens import Scope
 from controller.wiring import Service
@@ -135,7 +135,7 @@ def mutation(scope: Scope) -> Callable[..., Any]:
 
     def make(
         request: Request,
-        principal: Annotated[Principal, Depends(allowed(scope))],
+        principal: Annotated[Principal, Depends(Allowed(scope))],
         idempotency_key: IdempotencyKey = None,
     ) -> Mutation:
         return _mutation(request, principal, idempotency_key)

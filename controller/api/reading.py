@@ -1,24 +1,24 @@
 """What routes that only read share: who may, the study a path names, pages' parameters."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import Depends, Path, Query, Request
 
-from controller.api.access import Principal, allowed
+from controller.api.access import Allowed, Principal
 from controller.api.routing import service_of
 from controller.api.tokens import Scope
 from controller.documents.plain_text import plain
 from controller.wiring import Service
-from ledger import reads
+from ledger import family_pages, reads
 from ledger.column_file import ColumnFile
 from ledger.database import ReadSession
 from ledger.errors import InvalidInput, NotFound
-from ledger.records import Candidate, Study, Trial
+from ledger.records import Candidate, Family, Study, Trial
 
 LONGEST_NAME: Final = 200
 LARGEST_NUMBER: Final = 2**31 - 1
 
-Reader = Annotated[Principal, Depends(allowed(Scope.READ))]
+Reader = Annotated[Principal, Depends(Allowed(Scope.READ))]
 TheService = Annotated[Service, Depends(service_of)]
 StudyName = Annotated[
     str, Path(max_length=LONGEST_NAME, description="A study's id, or its name if no other has it")
@@ -31,10 +31,12 @@ ModelName = Annotated[
 PositionNumber = Annotated[
     int, Path(ge=1, le=LARGEST_NUMBER, description="Its place in the pointer's history")
 ]
+FamilyId = Annotated[str, Path(max_length=LONGEST_NAME, description="A family's id")]
 CandidateId = Annotated[str, Path(max_length=LONGEST_NAME, description="A candidate's id")]
 Cursor = Annotated[
     str | None, Query(max_length=2000, description="`next_cursor` of the page before")
 ]
+Order = Annotated[Literal["asc", "desc"], Query(description="Rising or falling")]
 Limit = Annotated[int, Query(ge=1, le=500, description="Items of a page, at most")]
 Points = Annotated[
     int, Query(ge=10, le=5000, description="Points of a curve or plot, at most; extremes are kept")
@@ -72,6 +74,11 @@ def trial_named(session: ReadSession, trial_id: str) -> reads.TrialDetail:
 def candidate_named(session: ReadSession, candidate_id: str) -> Candidate:
     """Raises NotFound."""
     return reads.get_candidate(session, _storable(candidate_id, "candidate"))
+
+
+def family_named(session: ReadSession, family_id: str) -> Family:
+    """Raises NotFound."""
+    return family_pages.get_family(session, _storable(family_id, "family"))
 
 
 def named_model(model: str) -> str:

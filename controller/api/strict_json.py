@@ -1,16 +1,19 @@
-"""JSON as the standard means it, both ways: no NaN, no key twice, no bottomless nesting."""
+"""JSON as the standard means it, both ways: no NaN, no key twice, no bottomless nesting, no half
+characters, no number that is none here.
+"""
 
 import json
-from collections.abc import Callable, Coroutine
+import math
+import re
 from typing import Any, Final
 
-from fastapi import Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 
 from ledger.errors import ArlError
 
 DEPTH: Final = 40
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""How JSON writes half of a character; two of them in a row may be a whole one."""
 
 
 class Malformed(ArlError):
@@ -28,36 +31,6 @@ class StrictResponse(JSONResponse):
         return text.encode("utf-8", "replace")
 
 
-class StrictRequest(Request):
-    async def json(self) -> Any:
-        if not hasattr(self, "_json"):
-            self._json = parse(await self.body())
-        return self._json
-
-
-class StrictRoute(APIRoute):
-    """A route whose JSON body is read strictly. Raises Malformed."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handler = super().get_route_handler()
-
-        async def strict(request: Request) -> Response:
-            wrapped = StrictRequest(request.scope, request.receive)
-            if self.body_field is not None:
-                # Here, where an error is not taken for another.
-                wrapped.state.body = await wrapped.body()
-                if _is_json(request):
-                    await wrapped.json()
-            return await handler(wrapped)
-
-        return strict
-
-
-def _is_json(request: Request) -> bool:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind.startswith("application/") and kind.endswith(("/json", "+json"))
-
-
 def parse(body: bytes) -> Any:
     """The value of a JSON text. Raises Malformed."""
     try:
@@ -66,12 +39,41 @@ def parse(body: bytes) -> Any:
         raise Malformed(f"the body is not UTF-8: byte {error.start}") from error
     _check_depth(text)
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
+        found = json.loads(
+            text,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_no_repeats,
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise Malformed(f"the body is not JSON: {error.msg} at {where}") from error
     except ValueError as error:  # an integer of too many digits
         raise Malformed(f"the body is not JSON that this API reads: {error}") from error
+    if _HALF.search(text) is not None:
+        _check_characters(found)
+    return found
+
+
+def _check_characters(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise Malformed(
+            f"the body is not JSON that this API reads: {half} is half of a character, which no "
+            "text holds; write the whole one, or leave it out"
+        ) from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise Malformed(
+            f"the body is not JSON that this API reads: {text[:40]} is beyond the largest number "
+            "(1.8e308); write a smaller one"
+        )
+    return number
 
 
 def _check_depth(text: str) -> None:

@@ -61,7 +61,7 @@ class TrialsListed(TrialsWanted):
         description="A column, as in `where`; trials without one come last",
         examples=["value", "params.learning_rate", "metrics.train/loss"],
     )
-    order: Literal["asc", "desc"] = "asc"
+    order: Literal["asc", "desc"] = Field("asc", description="Rising or falling")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
     limit: int = Field(50, ge=1, le=500, description="Items of a page, at most")
     count: bool = Field(default=False, description="Also say how many there are in all")

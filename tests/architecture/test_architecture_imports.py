@@ -27,7 +27,7 @@ ASYNCHRONOUS = (
     "controller/api/guard.py",
     "controller/api/heads.py",
     "controller/api/streams.py",
-    "controller/api/strict_json.py",
+    "controller/api/routing.py",
 )
 
 

@@ -112,6 +112,23 @@ def test_every_change_is_audited_in_the_chain(client: TestClient) -> None:
     assert verify_ledger(service_of(client).ledger, None) == []
 
 
+def test_the_audit_is_paged_from_either_end(client: TestClient) -> None:
+    admin = token(client, "admin")
+    for number in range(5):
+        body = {"name": f"t{number}", "scopes": ["read"]}
+        assert client.post("/api/v1/tokens", json=body, headers=admin).status_code == 201
+    for order in ("asc", "desc"):
+        seen: list[int] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            asked = {"order": order, "limit": 2, **({"cursor": cursor} if cursor else {})}
+            page = client.get("/api/v1/audit", params=asked, headers=admin).json()
+            seen += [one["seq"] for one in page["items"]]
+            cursor = page["next_cursor"]
+        assert len(seen) == 5
+        assert seen == sorted(seen, reverse=order == "desc")
+
+
 @pytest.mark.parametrize(
     "address", ["entries?chain=service", "chains/service", "chains/service/links"]
 )
@@ -191,6 +208,8 @@ def test_a_token_in_the_address_is_refused_and_not_logged(
         (b'{"name": 7, "scopes": ["read"]}', 422, "name"),
         (b'{"name": "\xff", "scopes": ["read"]}', 400, "UTF-8"),
         (b"1" * 5000, 400, "digits"),
+        (b'{"name": "a", "scopes": ["read"], "expires_in_s": 1e999}', 400, "1e999"),
+        (b'{"name": "\\ud83d", "scopes": ["read"]}', 400, "half of a character"),
     ],
 )
 def test_a_bad_body_is_told_what_is_wrong(
@@ -203,6 +222,14 @@ def test_a_bad_body_is_told_what_is_wrong(
     assert refused.headers["content-type"] == PROBLEM
     assert words in json.dumps(refused.json()), refused.text
     assert client.get("/api/v1/tokens").json()["items"] == []
+
+
+def test_a_character_in_two_halves_is_whole(client: TestClient) -> None:
+    body = b'{"name": "\\ud83d\\ude00", "scopes": ["read"]}'
+    made = client.post(
+        "/api/v1/tokens", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert (made.status_code, made.json()["name"]) == (201, "\U0001f600")
 
 
 def test_a_huge_body_is_cut_off(client: TestClient) -> None:

@@ -1,5 +1,6 @@
 """Trials for outside workers: what they ask for, report and tell."""
 
+import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -7,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from controller.api.models.wire import DIGEST, Out, example
 
 WORD = Literal["nan", "inf", "-inf"]
+LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+"""Of a metric's name: what the reader of reports skips is refused here."""
 
 
 def _wanted(value: JsonValue) -> ConfigDict:
@@ -65,7 +68,7 @@ class Value(BaseModel):
 
     model_config = _wanted({"step": 10, "metric": "loss", "value": 0.25})
     step: int = Field(ge=0, le=2**53)
-    metric: str = Field(min_length=1, max_length=200)
+    metric: str = Field(min_length=1, max_length=200, pattern=LINE)
     value: float | WORD
 
     def line(self) -> dict[str, Any]:
@@ -118,8 +121,11 @@ class Told(BaseModel):
     @model_validator(mode="after")
     def _names(self) -> "Told":
         for name in self.metrics:
-            if not 0 < len(name) <= 200:
-                raise ValueError("metrics: a name has 1 to 200 characters")
+            if not 0 < len(name) <= 200 or re.fullmatch(LINE, name) is None:
+                raise ValueError(
+                    f"metrics: {name[:80]!r}: write a name of 1 to 200 characters, none of them a "
+                    "control character or the end of a line"
+                )
         return self
 
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Path, Request, Response
 
-from controller.api.access import COOKIE, Principal, allowed, principal_of
+from controller.api.access import COOKIE, Allowed, Principal, principal_of
 from controller.api.models.access import (
     Audited,
     SignIn,
@@ -17,7 +17,7 @@ from controller.api.models.access import (
 from controller.api.models.wire import Page
 from controller.api.mutations import Mutation, mutation
 from controller.api.problems import documented
-from controller.api.reading import Cursor, place_of
+from controller.api.reading import LONGEST_NAME, Cursor, Limit, Order, place_of
 from controller.api.routing import new_router, service_of
 from controller.api.tokens import Scope, give_token
 from controller.documents.times import iso
@@ -30,7 +30,7 @@ from ledger.service_entries import TokenRevoked
 
 router = new_router("access")
 
-Admin = Annotated[Principal, Depends(allowed(Scope.ADMIN))]
+Admin = Annotated[Principal, Depends(Allowed(Scope.ADMIN))]
 Change = Annotated[Mutation, Depends(mutation(Scope.ADMIN))]
 TheService = Annotated[Service, Depends(service_of)]
 
@@ -117,7 +117,10 @@ def create_token(change: Change, body: TokenWanted) -> Any:
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=documented(404))
-def revoke_token(change: Change, token: str) -> None:
+def revoke_token(
+    change: Change,
+    token: Annotated[str, Path(max_length=LONGEST_NAME, description="The token's id")],
+) -> None:
     """From now on the token opens nothing. Revoking twice is harmless."""
 
     def act(session: WriteSession) -> dict[str, Json]:
@@ -132,12 +135,15 @@ def revoke_token(change: Change, token: str) -> None:
 def audit(
     _: Admin,
     service: TheService,
+    order: Order = "asc",
     cursor: Cursor = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    limit: Limit = 100,
 ) -> dict[str, Any]:
-    """Requests that changed something, in their order."""
+    """Requests that changed something, in their order, or with `order=desc` the newest first."""
     with service.ledger.read() as session:
-        found = list_requests(session, after=place_of(cursor) or 0, limit=limit + 1)
+        found = list_requests(
+            session, after=place_of(cursor), limit=limit + 1, descending=order == "desc"
+        )
     page = found[:limit]
     items = [
         Audited(

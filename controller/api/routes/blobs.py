@@ -3,9 +3,9 @@
 import re
 from typing import Annotated, Any, Final
 
-from fastapi import Body, Depends, Header, Request, Response
+from fastapi import Body, Depends, Header, Path, Request, Response
 
-from controller.api.access import Principal, allowed
+from controller.api.access import Allowed, Principal
 from controller.api.models.blobs import BlobState, Digests, Missing, TreeWanted
 from controller.api.mutations import repeatable
 from controller.api.problems import MEDIA_TYPE, documented
@@ -17,12 +17,16 @@ from ledger.errors import InvalidInput
 
 router = new_router("blobs")
 
-Submitter = Annotated[Principal, Depends(allowed(Scope.SUBMIT))]
+Submitter = Annotated[Principal, Depends(Allowed(Scope.SUBMIT))]
 OCTETS: Final = "application/octet-stream"
 _RANGE: Final = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})\Z")
+Sha256 = Annotated[
+    str, Path(description="64 hexadecimal digits; of anything else nothing is here (404)")
+]
 ContentRange = Annotated[
     str | None,
     Header(
+        description="Which piece of a larger file this is",
         examples=["bytes 0-1023/4096"],
         # Documented and not checked there: the refusal below says what to write instead.
         json_schema_extra={"pattern": "^bytes [0-9]{1,15}-[0-9]{1,15}/[0-9]{1,15}$"},
@@ -55,7 +59,7 @@ def missing(
 
 
 @router.head("/blobs/{digest}", status_code=200, responses=documented(404))
-def blob_state(mine: Mine, digest: str) -> Response:
+def blob_state(mine: Mine, digest: Sha256) -> Response:
     """200 when you sent all of it; else 404, and `Upload-Offset` says where to go on."""
     found = mine.received(check_digest(digest))
     headers = {"Upload-Offset": str(found.bytes)}
@@ -71,7 +75,7 @@ def blob_state(mine: Mine, digest: str) -> Response:
 )
 def put_blob(
     mine: Mine,
-    digest: str,
+    digest: Sha256,
     piece: Annotated[bytes, Body(media_type=OCTETS)] = b"",
     content_range: ContentRange = None,
 ) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def put_blob(
 
 
 @router.put("/trees/{digest}", response_model=Missing, responses=documented(404, 507))
-def put_tree(mine: Mine, digest: str, body: TreeWanted) -> dict[str, Any]:
+def put_tree(mine: Mine, digest: Sha256, body: TreeWanted) -> dict[str, Any]:
     """Make a directory of files that you sent. 404 names the first that you did not."""
     files = [
         (file.path, 0o755 if file.executable else 0o644, file.size, file.digest)

@@ -21,6 +21,16 @@ from controller.api.models.commands import (
 from controller.api.models.registry import ApprovalWanted
 from controller.api.mutations import Done, Mutation, mutation
 from controller.api.problems import documented
+from controller.api.reading import (
+    CandidateId,
+    FamilyId,
+    StudyName,
+    TrialId,
+    candidate_named,
+    family_named,
+    study_named,
+    trial_named,
+)
 from controller.api.remote_rules import check_addresses, check_remote, settled_remote
 from controller.api.routes.blobs import uploads_of
 from controller.api.routing import new_router
@@ -31,7 +41,6 @@ from controller.registry.names import check_note
 from controller.spec.loading import parse_study
 from controller.spec.study import StudySpec
 from controller.steps.submit import Submission, submit_study
-from ledger import reads
 from ledger.database import WriteSession
 from ledger.errors import ArlError, Conflict
 from ledger.records import CommandVerb, Json
@@ -91,7 +100,7 @@ def _document(made: Submission) -> dict[str, Json]:
 @router.patch(
     "/studies/{study}", response_model=Command, status_code=202, responses=documented(404, 409)
 )
-def change_study(change: Submit, study: str, body: StudyPatch, wait: Wait = 0.0) -> Any:
+def change_study(change: Submit, study: StudyName, body: StudyPatch, wait: Wait = 0.0) -> Any:
     """Change budgets, `stop`, `parallel`, `weight` and `priority` of a study; a completed one
     searches on."""
     return _ask(change, study, CommandVerb.EXTEND, body.arguments(), wait)
@@ -103,7 +112,7 @@ def change_study(change: Submit, study: str, body: StudyPatch, wait: Wait = 0.0)
     status_code=202,
     responses=documented(404, 409),
 )
-def extend(change: Submit, study: str, body: Budgets, wait: Wait = 0.0) -> Any:
+def extend(change: Submit, study: StudyName, body: Budgets, wait: Wait = 0.0) -> Any:
     """The same as PATCH with `budget`."""
     return _ask(change, study, CommandVerb.EXTEND, StudyPatch(budget=body).arguments(), wait)
 
@@ -114,7 +123,7 @@ def extend(change: Submit, study: str, body: Budgets, wait: Wait = 0.0) -> Any:
     status_code=202,
     responses=documented(404, 409),
 )
-def pause(change: Submit, study: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def pause(change: Submit, study: StudyName, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
     """Start no more trials; running ones go on."""
     return _ask(change, study, CommandVerb.PAUSE, {}, wait)
 
@@ -125,7 +134,9 @@ def pause(change: Submit, study: str, body: Nothing | None = None, wait: Wait = 
     status_code=202,
     responses=documented(404, 409),
 )
-def resume(change: Submit, study: str, body: ResumeWanted | None = None, wait: Wait = 0.0) -> Any:
+def resume(
+    change: Submit, study: StudyName, body: ResumeWanted | None = None, wait: Wait = 0.0
+) -> Any:
     """Go on with a paused study."""
     gone = None if body is None else body.host_gone
     return _ask(
@@ -139,7 +150,7 @@ def resume(change: Submit, study: str, body: ResumeWanted | None = None, wait: W
     status_code=202,
     responses=documented(404, 409),
 )
-def stop(change: Submit, study: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def stop(change: Submit, study: StudyName, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
     """Let running trials finish, then complete the study; nothing is replayed."""
     return _ask(change, study, CommandVerb.STOP, {}, wait)
 
@@ -150,7 +161,7 @@ def stop(change: Submit, study: str, body: Nothing | None = None, wait: Wait = 0
     status_code=202,
     responses=documented(404, 409),
 )
-def cancel(change: Submit, study: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def cancel(change: Submit, study: StudyName, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
     """End the study and everything it runs, now. Final."""
     return _ask(change, study, CommandVerb.CANCEL, {}, wait)
 
@@ -161,7 +172,7 @@ def cancel(change: Submit, study: str, body: Nothing | None = None, wait: Wait =
     status_code=202,
     responses=documented(404, 409),
 )
-def add_trial(change: Submit, study: str, body: TrialWanted, wait: Wait = 0.0) -> Any:
+def add_trial(change: Submit, study: StudyName, body: TrialWanted, wait: Wait = 0.0) -> Any:
     """Try this next."""
     arguments: dict[str, Json] = {}
     if body.params is not None or body.patch is None:
@@ -179,7 +190,9 @@ def add_trial(change: Submit, study: str, body: TrialWanted, wait: Wait = 0.0) -
     status_code=202,
     responses=documented(404, 409),
 )
-def replay(change: Submit, candidate: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def replay(
+    change: Submit, candidate: CandidateId, body: Nothing | None = None, wait: Wait = 0.0
+) -> Any:
     """Put a candidate before the promotion gate of its completed study."""
     return _ask_for(change, candidate, CommandVerb.REPLAY, wait)
 
@@ -190,7 +203,7 @@ def replay(change: Submit, candidate: str, body: Nothing | None = None, wait: Wa
     status_code=202,
     responses=documented(404, 409),
 )
-def convert(change: Submit, candidate: str, body: ConvertWanted, wait: Wait = 0.0) -> Any:
+def convert(change: Submit, candidate: CandidateId, body: ConvertWanted, wait: Wait = 0.0) -> Any:
     """Make something of a promoted candidate's model, and judge it on the holdout."""
     wanted = body.model_dump(exclude_none=True)
     return _ask_for(change, candidate, CommandVerb.CONVERT, wait, convert=wanted)
@@ -202,10 +215,12 @@ def convert(change: Submit, candidate: str, body: ConvertWanted, wait: Wait = 0.
     status_code=202,
     responses=documented(404, 409),
 )
-def replay_trial(change: Submit, trial: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def replay_trial(
+    change: Submit, trial: TrialId, body: Nothing | None = None, wait: Wait = 0.0
+) -> Any:
     """The same for the candidate of a trial."""
     with change.service.ledger.read() as session:
-        candidate = reads.get_trial(session, trial).candidate
+        candidate = trial_named(session, trial).candidate
     return _ask_for(change, candidate.id, CommandVerb.REPLAY, wait)
 
 
@@ -216,7 +231,7 @@ def replay_trial(change: Submit, trial: str, body: Nothing | None = None, wait: 
     responses=documented(404, 409),
 )
 def approve(
-    change: Promote, family: str, body: ApprovalWanted | None = None, wait: Wait = 0.0
+    change: Promote, family: FamilyId, body: ApprovalWanted | None = None, wait: Wait = 0.0
 ) -> Any:
     """Promote the candidate whose gate passed and which awaits approval."""
     note = "" if body is None else check_note(body.note)
@@ -229,7 +244,9 @@ def approve(
     status_code=202,
     responses=documented(404, 409),
 )
-def decline(change: Promote, family: str, body: Nothing | None = None, wait: Wait = 0.0) -> Any:
+def decline(
+    change: Promote, family: FamilyId, body: Nothing | None = None, wait: Wait = 0.0
+) -> Any:
     """Refuse a promotion that awaits approval."""
     return _answer_family(change, family, CommandVerb.DECLINE, wait)
 
@@ -238,7 +255,7 @@ def _ask(
     change: Mutation, study: str, verb: CommandVerb, arguments: Mapping[str, Json], wait_s: float
 ) -> StrictResponse:
     with change.service.ledger.read() as session:
-        study_id = reads.find_study(session, study).id
+        study_id = study_named(session, study).id
     # Named by its id or by its name, it is the same study and the same request.
     same = replace(change, subject=f"study={study_id}")
     return ask(same, study_id, verb, arguments, wait_s=wait_s)
@@ -248,7 +265,7 @@ def _ask_for(
     change: Mutation, candidate_id: str, verb: CommandVerb, wait_s: float, **more: Json
 ) -> StrictResponse:
     with change.service.ledger.read() as session:
-        candidate = reads.get_candidate(session, candidate_id)
+        candidate = candidate_named(session, candidate_id)
     arguments: dict[str, Json] = {"candidate_id": candidate.id, **more}
     return ask(change, candidate.study_id, verb, arguments, wait_s=wait_s)
 
@@ -257,7 +274,7 @@ def _answer_family(
     change: Mutation, family_id: str, verb: CommandVerb, wait_s: float, note: str = ""
 ) -> StrictResponse:
     with change.service.ledger.read() as session:
-        family = reads.get_family(session, family_id)
+        family = family_named(session, family_id)
     candidate = family.evidence.get("best")
     # A request that is sent again was answered when it did: it may be promoted by now.
     if change.earlier() is None and family.state is not FamilyState.AWAITING_APPROVAL:

@@ -2,14 +2,14 @@
 
 import threading
 from collections import OrderedDict
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request
 
 from controller.api.access import Principal, forbidden
 from controller.api.models.events import ChainOut, EntriesOut
 from controller.api.problems import documented
-from controller.api.reading import LONGEST_NAME, Limit, Reader, TheService
+from controller.api.reading import LONGEST_NAME, Limit, Order, Reader, TheService
 from controller.api.routing import new_router
 from controller.api.tokens import Scope
 from controller.documents.events import entry_document
@@ -81,7 +81,7 @@ def list_entries(
         list[Annotated[str, Query(max_length=64)]] | None, Query(description="Only these kinds")
     ] = None,
     after: Seq = None,
-    order: Literal["asc", "desc"] = "asc",
+    order: Order = "asc",
     limit: Limit = 100,
 ) -> dict[str, Any]:
     """Links of a chain, of some kinds or all, in either direction."""

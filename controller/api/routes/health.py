@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Request, Response
 
-from controller.api.access import Principal, allowed
+from controller.api.access import Allowed, Principal
 from controller.api.metrics import CONTENT_TYPE
 from controller.api.models.wire import Out, example
 from controller.api.routing import new_router, service_of
@@ -31,7 +31,7 @@ def healthz() -> dict[str, str]:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def metrics(request: Request, _: Annotated[Principal, Depends(allowed(Scope.READ))]) -> Response:
+def metrics(request: Request, _: Annotated[Principal, Depends(Allowed(Scope.READ))]) -> Response:
     """Counts and times in Prometheus' text format."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
 

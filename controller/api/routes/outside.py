@@ -1,16 +1,16 @@
 """Ask and tell: trials for workers that ARL does not start.
 
 The three that a worker sends for each trial are answered from one place on one thread: who asks is
-checked inside instead of by a dependency, and the answer is made here instead of by FastAPI, since
-each of those would wait for a thread of its own, which costs more than the rest.
+checked inside (`CheckedInside`) instead of by a dependency, and the answer is made here instead of
+by FastAPI, since each of those would wait for a thread of its own, which costs more than the rest.
 """
 
 import math
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, Header, Path, Request, Response
 
-from controller.api.access import Principal, allowed
+from controller.api.access import Allowed, Principal
 from controller.api.models.outside import (
     Accepted,
     Ask,
@@ -24,22 +24,25 @@ from controller.api.models.outside import (
 from controller.api.mutations import IdempotencyKey, repeated
 from controller.api.outside import Outside
 from controller.api.problems import documented
+from controller.api.reading import LONGEST_NAME, StudyName, TrialId, study_named
 from controller.api.routes.blobs import uploads_of
-from controller.api.routing import new_router
+from controller.api.routing import CheckedInside, new_router
 from controller.api.strict_json import StrictResponse
 from controller.api.tokens import Scope
-from ledger import reads
 from ledger.errors import NotFound
 
 router = new_router("outside workers")
 
 RETRY_S: Final = 0.2
 OCTETS: Final = "application/octet-stream"
-Submitter = Annotated[Principal, Depends(allowed(Scope.SUBMIT))]
-TrialToken = Annotated[str, Header(min_length=1, max_length=200)]
-
-
-_submitter = allowed(Scope.SUBMIT)
+Submitter = Annotated[Principal, Depends(Allowed(Scope.SUBMIT))]
+Worker = Annotated[Allowed, Depends(CheckedInside(Allowed(Scope.SUBMIT)))]
+MountName = Annotated[
+    str, Path(max_length=LONGEST_NAME, description="A name under the trial's `inputs`")
+]
+TrialToken = Annotated[
+    str, Header(min_length=1, max_length=200, description="`token` of the trial, as handed out")
+]
 
 
 def outside_of(request: Request) -> Outside:
@@ -60,12 +63,16 @@ TheOutside = Annotated[Outside, Depends(outside_of)]
     responses={**documented(404, 409), 202: {"model": NotReady, "description": "Ask again"}},
 )
 def ask(
-    request: Request, study: str, body: Ask, idempotency_key: IdempotencyKey = None
+    request: Request,
+    may: Worker,
+    study: StudyName,
+    body: Ask,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """The next trial of a study with `target.name: outside`, or the one that you have."""
-    principal = _submitter(request)
+    principal = may(request)
     with request.app.state.service.ledger.read() as session:
-        found = reads.find_study(session, study)
+        found = study_named(session, study)
     with repeated(request, principal, idempotency_key):
         handed = outside_of(request).ask(found, body.client)
     if handed is None:
@@ -93,20 +100,21 @@ def ask(
 @router.post("/trials/{trial}/values", response_model=Heard, responses=documented(404, 409))
 def report(
     request: Request,
-    trial: str,
+    may: Worker,
+    trial: TrialId,
     trial_token: TrialToken,
     body: Report,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Report values, and that you live; the answer says whether to stop."""
-    with repeated(request, _submitter(request), idempotency_key):
+    with repeated(request, may(request), idempotency_key):
         should_stop = outside_of(request).report(trial, trial_token, body)
     return StrictResponse({"should_stop": should_stop})
 
 
 @router.get("/trials/{trial}/should-stop", response_model=Heard, responses=documented(404, 409))
 def should_stop(
-    _: Submitter, outside: TheOutside, trial: str, trial_token: TrialToken
+    _: Submitter, outside: TheOutside, trial: TrialId, trial_token: TrialToken
 ) -> dict[str, Any]:
     """Whether the trial should save and end. Says that you live, too."""
     return {"should_stop": outside.report(trial, trial_token, Report())}
@@ -115,13 +123,14 @@ def should_stop(
 @router.post("/trials/{trial}/tell", response_model=Accepted, responses=documented(404, 409, 507))
 def tell(
     request: Request,
-    trial: str,
+    may: Worker,
+    trial: TrialId,
     trial_token: TrialToken,
     body: Told,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """The end of a trial. Telling it again is harmless."""
-    principal = _submitter(request)
+    principal = may(request)
     uploads = uploads_of(request.app.state.service, principal)
     with repeated(request, principal, idempotency_key):
         first = outside_of(request).tell(trial, trial_token, body, uploads)
@@ -135,8 +144,8 @@ def input_tree(
     request: Request,
     _: Submitter,
     outside: TheOutside,
-    trial: str,
-    mount: str,
+    trial: TrialId,
+    mount: MountName,
     trial_token: TrialToken,
 ) -> dict[str, Any]:
     """The files of one of a trial's inputs."""
@@ -154,9 +163,9 @@ def input_file(
     request: Request,
     _: Submitter,
     outside: TheOutside,
-    trial: str,
-    mount: str,
-    path: str,
+    trial: TrialId,
+    mount: MountName,
+    path: Annotated[str, Path(max_length=4096, description="A path that the input lists")],
     trial_token: TrialToken,
 ) -> Response:
     """One file of an input, by its path in the input."""

@@ -48,8 +48,11 @@ MOST_ROWS: Final = 1000
 CURVES_OF_EACH: Final = 20
 """Of the latest trials; the best are as many."""
 
-Names = Annotated[list[Annotated[str, Query(max_length=200)]] | None, Query()]
-Name = Annotated[str | None, Query(max_length=200)]
+Names = Annotated[
+    list[Annotated[str, Query(max_length=200)]] | None, Query(description="Only these parameters")
+]
+Param = Annotated[str | None, Query(max_length=200, description="A parameter of the study")]
+Metric = Annotated[str | None, Query(max_length=200, description="A metric that was reported")]
 
 
 def plot_data_of(request: Request) -> PlotData:
@@ -142,8 +145,8 @@ def plot_contour(
     _: Reader,
     service: TheService,
     study: StudyName,
-    x: Name = None,
-    y: Name = None,
+    x: Param = None,
+    y: Param = None,
 ) -> dict[str, Any]:
     """Mean values over two parameters; the first two where none are named."""
     with service.ledger.read() as session:
@@ -221,7 +224,7 @@ def _objectives(study: Study, names: list[str] | None) -> list[tuple[str, bool]]
     responses=documented(404, 409),
 )
 def plot_intermediate(
-    request: Request, _: Reader, service: TheService, study: StudyName, metric: Name = None
+    request: Request, _: Reader, service: TheService, study: StudyName, metric: Metric = None
 ) -> dict[str, Any]:
     """What the best, the latest and the running trials reported of one metric (the first by
     name where none is named)."""

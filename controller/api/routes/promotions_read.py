@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Query
 
 from controller.api.models.promotions import PromotionDetail, PromotionOut
 from controller.api.models.wire import Page
 from controller.api.problems import documented
 from controller.api.reading import (
-    LONGEST_NAME,
     Cursor,
+    FamilyId,
     Limit,
     Reader,
     TheService,
+    family_named,
     storable_text,
     study_named,
 )
@@ -20,12 +21,9 @@ from controller.api.routing import new_router
 from controller.documents.finite import flagged
 from controller.documents.promotions import evidence_document, promotion_document
 from ledger import family_pages, reads
-from ledger.errors import NotFound
 from ledger.states import FamilyState
 
 router = new_router("promotions")
-
-FamilyId = Annotated[str, Path(max_length=LONGEST_NAME, description="A family's id")]
 
 
 @router.get("/promotions", response_model=Page[PromotionOut], responses=documented(404, 409))
@@ -56,10 +54,8 @@ def list_promotions(
 @router.get("/promotions/{family}", response_model=PromotionDetail, responses=documented(404))
 def show_promotion(_: Reader, service: TheService, family: FamilyId) -> dict[str, Any]:
     """A family with every run it was judged by, and the incumbent's pool."""
-    if "\0" in family:
-        raise NotFound("no family has that id")
     with service.ledger.read() as session:
-        found = family_pages.get_family(session, family)
+        found = family_named(session, family)
         study = reads.get_study(session, found.study_id)
         runs = family_pages.trials_named(session, found.pool)
         runs += [

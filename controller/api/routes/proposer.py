@@ -110,7 +110,7 @@ def show_call(
     _: Reader,
     service: TheService,
     study: StudyName,
-    number: Annotated[int, Path(ge=0, le=LARGEST_NUMBER)],
+    number: Annotated[int, Path(ge=0, le=LARGEST_NUMBER, description="Counts the study's calls")],
 ) -> dict[str, Any]:
     """What a language model was told, and what it answered."""
     with service.ledger.read() as session:

@@ -10,6 +10,7 @@ from controller.api.problems import documented
 from controller.api.reading import (
     Cursor,
     Limit,
+    Order,
     Reader,
     StudyName,
     TheService,
@@ -41,8 +42,10 @@ def list_studies(
     text: Annotated[
         str | None, Query(max_length=200, description="Occurs in the name, or begins the id")
     ] = None,
-    sort: Literal["submitted_at", "name", "state"] = "submitted_at",
-    order: Literal["asc", "desc"] = "desc",
+    sort: Annotated[
+        Literal["submitted_at", "name", "state"], Query(description="What they go by")
+    ] = "submitted_at",
+    order: Order = "desc",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> dict[str, Any]:

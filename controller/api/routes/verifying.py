@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query
 from fastapi.responses import StreamingResponse
 
-from controller.api.access import Principal, allowed
+from controller.api.access import Allowed, Principal
 from controller.api.models.events import LinksOut
 from controller.api.problems import documented
 from controller.api.reading import Reader, TheService
@@ -28,7 +28,7 @@ NDJSON: Final = "application/x-ndjson"
 _LINES: Final = {NDJSON: {"schema": {"type": "string"}}}
 _ONE_AT_A_TIME: Final = threading.Lock()
 
-Admin = Annotated[Principal, Depends(allowed(Scope.ADMIN))]
+Admin = Annotated[Principal, Depends(Allowed(Scope.ADMIN))]
 
 
 @router.get("/chains/{chain}/links", response_model=LinksOut, responses=documented(404))
