@@ -13,6 +13,8 @@ from ledger.statements import Statement
 from ledger.tables import Base
 
 MICRO: Final = 1_000_000
+KNOWN_LEASES: Final = 10
+"""So many leases long a worker that fell silent is still known."""
 HOLDS: Final = Base.metadata.tables["pool_holds"]
 WANTS: Final = Base.metadata.tables["pool_wants"]
 _STUDIES: Final = Base.metadata.tables["studies"]
@@ -134,6 +136,12 @@ def find_want(session: ReadSession, study_id: str) -> Want | None:
     """What was last said of the study, by whichever worker."""
     row = session.connection.execute(select(WANTS).where(WANTS.c.study_id == study_id)).first()
     return None if row is None else Want(**row._mapping)
+
+
+def heard_of_workers(session: ReadSession) -> dict[str, float]:
+    """Every worker that is known to take any study, and when it was heard of last."""
+    query = select(_WORKERS.c.owner, _WORKERS.c.seen_at).order_by(_WORKERS.c.owner)
+    return {row.owner: row.seen_at for row in session.connection.execute(query)}
 
 
 def seen_workers(session: ReadSession, within_s: float) -> list[str]:

@@ -39,7 +39,7 @@ def system_document(service: Service, session: ReadSession) -> dict[str, Json]:
         ],
         "disk": _disk(disks[0]),
         "ledger_disk": _disk(disks[1]) if len(disks) > 1 else None,
-        "workers": _workers(leased_studies(session), session.now()),
+        "workers": _workers(session, settings.lease_s),
         "running": [
             {
                 "study": found.study_id,
@@ -75,17 +75,41 @@ def _ledger(service: Service) -> dict[str, Json]:
     return {"id": service.ledger.id, "backend": url.get_backend_name(), "size_bytes": size}
 
 
-def _workers(studies: Sequence[Study], now: float) -> list[Json]:
-    by_owner: dict[str, list[Json]] = {}
-    for study in studies:
-        expires = study.lease_expires_at
-        lease: Json = {
-            "study": study.id,
-            "name": study.name,
-            "state": str(study.state),
-            "fence": study.fence,
-            "expires_at": iso(expires),
-            "is_valid": expires is not None and expires > now,
-        }
-        by_owner.setdefault(study.lease_owner or "", []).append(lease)
-    return [{"owner": owner, "leases": leases} for owner, leases in by_owner.items()]
+def _workers(session: ReadSession, lease_s: float) -> list[Json]:
+    """Those that hold a lease or were heard of lately, by name; one that fell silent stays a while
+    as gone."""
+    now, heard = session.now(), pools.heard_of_workers(session)
+    held: dict[str, list[Study]] = {}
+    for study in leased_studies(session):
+        held.setdefault(study.lease_owner or "", []).append(study)
+    known = [owner for owner, at in heard.items() if now - at < pools.KNOWN_LEASES * lease_s]
+    return [
+        _worker(owner, held.get(owner, []), heard.get(owner), now, lease_s)
+        for owner in sorted({*held, *known})
+    ]
+
+
+def _worker(
+    owner: str, studies: Sequence[Study], seen_at: float | None, now: float, lease_s: float
+) -> dict[str, Json]:
+    leases = [_lease(study, now) for study in studies]
+    is_heard = seen_at is not None and now - seen_at < lease_s
+    drives = any(lease["is_valid"] for lease in leases)
+    return {
+        "owner": owner,
+        "state": "driving" if drives else ("idle" if is_heard else "gone"),
+        "seen_at": iso(seen_at),
+        "leases": [*leases],
+    }
+
+
+def _lease(study: Study, now: float) -> dict[str, Json]:
+    expires = study.lease_expires_at
+    return {
+        "study": study.id,
+        "name": study.name,
+        "state": str(study.state),
+        "fence": study.fence,
+        "expires_at": iso(expires),
+        "is_valid": expires is not None and expires > now,
+    }

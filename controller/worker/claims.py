@@ -132,7 +132,8 @@ class Claims:
         lease_s = self.settings.lease_s
         with self.ledger.write() as session:
             if self.shares:
-                writes.see_worker(session, self.owner, self.settings.host, 10 * lease_s)
+                forget_s = pools.KNOWN_LEASES * lease_s
+                writes.see_worker(session, self.owner, self.settings.host, forget_s)
             return writes.renew_leases(session, fences, lease_s)
 
     def leave(self) -> None:

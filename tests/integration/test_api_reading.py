@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from controller.settings import read_settings
 from controller.wiring import Service, build_service
+from ledger import writes
 from ledger.conversion_entries import ConversionEnded
 from ledger.records import Json, Resource, TrialKind, Verdict
 from ledger.states import ConversionState, Reason, StudyState, TrialState
@@ -422,6 +423,29 @@ def test_the_system_names_leases_and_no_path(client: TestClient, study: Driven) 
     assert shown["workers"][0]["leases"][0]["study"] == "s1"
     assert shown["studies"] == {"running": 1}
     assert "/tmp" not in json.dumps(shown)
+
+
+def test_the_system_names_workers_that_wait_and_for_a_while_those_that_are_gone(
+    client: TestClient, study: Driven
+) -> None:
+    def workers() -> dict[str, str]:
+        return {w["owner"]: w["state"] for w in strict(client.get(f"{API}/system"))["workers"]}
+
+    service = service_of(client)
+    (drives,) = workers()
+    lease_s = service.settings.lease_s
+    with service.ledger.write() as session:
+        for owner, ago_s in (("n/1/1", 0.0), ("n/2/2", 2 * lease_s), ("n/3/3", 11 * lease_s)):
+            session.set_now(session.now() - ago_s)
+            writes.see_worker(session, owner, "n", 1e9)
+            session.set_now(session.now() + ago_s)
+        writes.see_worker(session, drives, "n", 1e9)
+    assert workers() == {drives: "driving", "n/1/1": "idle", "n/2/2": "gone"}
+    with service.ledger.write() as session:
+        session.connection.execute(text("UPDATE studies SET lease_expires_at = 1"))
+        writes.forget_worker(session, "n/1/1")
+        writes.forget_worker(session, drives)
+    assert workers() == {drives: "gone", "n/2/2": "gone"}, "its study is still in its name"
 
 
 def test_a_paused_study_says_by_whom(client: TestClient, study: Driven) -> None:

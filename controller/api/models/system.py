@@ -1,5 +1,7 @@
 """The machine and its workers on the wire."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from controller.api.models.sharing import HeldOut, WantOut
@@ -29,10 +31,19 @@ class LeaseOut(Out):
 
 
 class WorkerOut(Out):
-    """Who holds leases."""
+    """Who drives studies, or waits for some."""
 
-    model_config = example({"owner": "node1/4711/99", "leases": []})
+    model_config = example(
+        {"owner": "node1/4711/99", "state": "idle", "seen_at": ISO, "leases": []}
+    )
     owner: str = Field(description="Host, process id, start time.")
+    state: Literal["driving", "idle", "gone"] = Field(
+        description="Whether it holds a study, has none, or was not heard of for a lease; who is "
+        "gone is listed for ten leases, and as long as a study is in its name."
+    )
+    seen_at: Iso | None = Field(
+        description="When it was heard of last; null of one that drives named studies only."
+    )
     leases: list[LeaseOut]
 
 
@@ -126,7 +137,7 @@ class SystemOut(Out):
     ledger_disk: DiskOut | None = Field(
         description="With the ledger; null where it is the same one, or a database server's."
     )
-    workers: list[WorkerOut]
+    workers: list[WorkerOut] = Field(description="By name.")
     running: list[RunningOut]
     targets: list[TargetOut]
     studies: dict[StudyState, int] = Field(description="How many are in each state.")

@@ -73,7 +73,7 @@ export interface paths {
         };
         /**
          * Audit
-         * @description Requests that changed something, in their order.
+         * @description Requests that changed something, in their order, or with `order=desc` the newest first.
          */
         get: operations["audit_api_v1_audit_get"];
         put?: never;
@@ -6579,7 +6579,10 @@ export interface components {
              * @description Studies that wait for room on a host.
              */
             waiting: components["schemas"]["WantOut"][];
-            /** Workers */
+            /**
+             * Workers
+             * @description By name.
+             */
             workers: components["schemas"]["WorkerOut"][];
         };
         /**
@@ -7476,10 +7479,12 @@ export interface components {
         };
         /**
          * WorkerOut
-         * @description Who holds leases.
+         * @description Who drives studies, or waits for some.
          * @example {
          *       "leases": [],
-         *       "owner": "node1/4711/99"
+         *       "owner": "node1/4711/99",
+         *       "seen_at": "2026-05-04T09:30:00.000+00:00",
+         *       "state": "idle"
          *     }
          */
         WorkerOut: {
@@ -7490,6 +7495,17 @@ export interface components {
              * @description Host, process id, start time.
              */
             owner: string;
+            /**
+             * Seen At
+             * @description When it was heard of last; null of one that drives named studies only.
+             */
+            seen_at: string | null;
+            /**
+             * State
+             * @description Whether it holds a study, has none, or was not heard of for a lease; who is gone is listed for ten leases, and as long as a study is in its name.
+             * @enum {string}
+             */
+            state: "driving" | "idle" | "gone";
         };
     };
     responses: never;
@@ -7869,8 +7885,11 @@ export interface operations {
     audit_api_v1_audit_get: {
         parameters: {
             query?: {
+                /** @description Rising or falling */
+                order?: "asc" | "desc";
                 /** @description `next_cursor` of the page before */
                 cursor?: string | null;
+                /** @description Items of a page, at most */
                 limit?: number;
             };
             header?: never;
@@ -8083,9 +8102,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Which piece of a larger file this is */
                 "content-range"?: string | null;
             };
             path: {
+                /** @description 64 hexadecimal digits; of anything else nothing is here (404) */
                 digest: string;
             };
             cookie?: never;
@@ -8220,6 +8241,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description 64 hexadecimal digits; of anything else nothing is here (404) */
                 digest: string;
             };
             cookie?: never;
@@ -8665,6 +8687,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A candidate's id */
                 candidate: string;
             };
             cookie?: never;
@@ -9022,6 +9045,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A candidate's id */
                 candidate: string;
             };
             cookie?: never;
@@ -9382,6 +9406,7 @@ export interface operations {
                 kind?: string[] | null;
                 /** @description Beyond this place */
                 after?: number | null;
+                /** @description Rising or falling */
                 order?: "asc" | "desc";
                 /** @description Items of a page, at most */
                 limit?: number;
@@ -11763,6 +11788,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A family's id */
                 family: string;
             };
             cookie?: never;
@@ -11894,6 +11920,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A family's id */
                 family: string;
             };
             cookie?: never;
@@ -12328,7 +12355,9 @@ export interface operations {
                 state?: components["schemas"]["StudyState"][] | null;
                 /** @description Occurs in the name, or begins the id */
                 text?: string | null;
+                /** @description What they go by */
                 sort?: "submitted_at" | "name" | "state";
+                /** @description Rising or falling */
                 order?: "asc" | "desc";
                 /** @description `next_cursor` of the page before */
                 cursor?: string | null;
@@ -12692,6 +12721,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -12820,6 +12850,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -12960,6 +12991,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -13377,6 +13409,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -13631,6 +13664,7 @@ export interface operations {
             path: {
                 /** @description A study's id, or its name if no other has it */
                 study: string;
+                /** @description Counts the study's calls */
                 number: number;
             };
             cookie?: never;
@@ -13880,6 +13914,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -14003,7 +14038,9 @@ export interface operations {
     plot_contour_api_v1_studies__study__plots_contour_get: {
         parameters: {
             query?: {
+                /** @description A parameter of the study */
                 x?: string | null;
+                /** @description A parameter of the study */
                 y?: string | null;
             };
             header?: never;
@@ -14500,6 +14537,7 @@ export interface operations {
     plot_intermediate_api_v1_studies__study__plots_intermediate_get: {
         parameters: {
             query?: {
+                /** @description A metric that was reported */
                 metric?: string | null;
             };
             header?: never;
@@ -14624,6 +14662,7 @@ export interface operations {
     plot_parallel_api_v1_studies__study__plots_parallel_get: {
         parameters: {
             query?: {
+                /** @description Only these parameters */
                 param?: string[] | null;
             };
             header?: never;
@@ -14875,6 +14914,7 @@ export interface operations {
     plot_slice_api_v1_studies__study__plots_slice_get: {
         parameters: {
             query?: {
+                /** @description Only these parameters */
                 param?: string[] | null;
             };
             header?: never;
@@ -15254,6 +15294,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -15507,6 +15548,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -15650,6 +15692,7 @@ export interface operations {
                 text?: string | null;
                 /** @description A column, as in `where`; trials without one come last */
                 sort?: string;
+                /** @description Rising or falling */
                 order?: "asc" | "desc";
                 /** @description `next_cursor` of the page before */
                 cursor?: string | null;
@@ -15788,6 +15831,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A study's id, or its name if no other has it */
                 study: string;
             };
             cookie?: never;
@@ -16500,6 +16544,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description The token's id */
                 token: string;
             };
             cookie?: never;
@@ -16610,6 +16655,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description 64 hexadecimal digits; of anything else nothing is here (404) */
                 digest: string;
             };
             cookie?: never;
@@ -16960,10 +17006,13 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
+                /** @description `token` of the trial, as handed out */
                 "trial-token": string;
             };
             path: {
+                /** @description A trial's id */
                 trial: string;
+                /** @description A name under the trial's `inputs` */
                 mount: string;
             };
             cookie?: never;
@@ -17084,11 +17133,15 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
+                /** @description `token` of the trial, as handed out */
                 "trial-token": string;
             };
             path: {
+                /** @description A trial's id */
                 trial: string;
+                /** @description A name under the trial's `inputs` */
                 mount: string;
+                /** @description A path that the input lists */
                 path: string;
             };
             cookie?: never;
@@ -17329,6 +17382,7 @@ export interface operations {
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A trial's id */
                 trial: string;
             };
             cookie?: never;
@@ -17453,9 +17507,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
+                /** @description `token` of the trial, as handed out */
                 "trial-token": string;
             };
             path: {
+                /** @description A trial's id */
                 trial: string;
             };
             cookie?: never;
@@ -17576,11 +17632,13 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
+                /** @description `token` of the trial, as handed out */
                 "trial-token": string;
                 /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A trial's id */
                 trial: string;
             };
             cookie?: never;
@@ -17832,11 +17890,13 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
+                /** @description `token` of the trial, as handed out */
                 "trial-token": string;
                 /** @description The same key with the same request is answered as the first one was, and nothing happens twice; with another request it is refused (422). */
                 "idempotency-key"?: string | null;
             };
             path: {
+                /** @description A trial's id */
                 trial: string;
             };
             cookie?: never;

@@ -10,6 +10,7 @@ export type TokenWanted = components["schemas"]["TokenWanted"];
 export type TokenGiven = components["schemas"]["TokenGiven"];
 export type Scope = Token["scopes"][number];
 export type Audited = components["schemas"]["Audited"];
+export type Worker = components["schemas"]["WorkerOut"];
 export type Lease = components["schemas"]["LeaseOut"];
 export type Want = components["schemas"]["WantOut"];
 export type Running = components["schemas"]["RunningOut"];
@@ -49,7 +50,13 @@ export const auditQuery = () =>
       bodyOf(
         api.GET("/api/v1/audit", {
           signal,
-          params: { query: { limit: PAGE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
+          params: {
+            query: {
+              order: "desc",
+              limit: PAGE,
+              ...(pageParam === null ? {} : { cursor: pageParam }),
+            },
+          },
         }),
       ),
     initialPageParam: null as string | null,

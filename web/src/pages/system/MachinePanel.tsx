@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { systemQuery, type Lease, type Running, type System } from "../../api/queries/system";
+import { systemQuery, type Running, type System } from "../../api/queries/system";
 import {
   formatBytes,
   formatCount,
@@ -15,11 +14,14 @@ import { StateBadge, Tag } from "../../ui/Badge";
 import { Card, StatTile, StatTiles } from "../../ui/Card";
 import { DataTable, type Column } from "../../ui/DataTable";
 import { KeyValue } from "../../ui/KeyValue";
-import { Empty, Failure, Loading, Skeleton } from "../../ui/States";
-import { Clipped, Digest, NumberValue, RelativeTime } from "../../ui/Values";
+import { Failure, Loading, Skeleton } from "../../ui/States";
+import { Clipped, Digest, NumberValue } from "../../ui/Values";
 import { cx } from "../../ui/cx";
 import css from "./System.module.css";
+import { StudyLink } from "./StudyLink";
 import { WaitingCard } from "./WaitingCard";
+import { WorkersCard } from "./WorkersCard";
+import { liveWorkers, workersNote } from "./workers";
 
 export function MachinePanel() {
   const found = useQuery(systemQuery());
@@ -39,11 +41,8 @@ function Loaded({ system }: { readonly system: System }) {
   return (
     <div className={css.panel}>
       <StatTiles>
-        <StatTile
-          label="Workers"
-          note={system.workers.length === 0 ? "none holds a study" : "hold leases"}
-        >
-          {system.workers.length}
+        <StatTile label="Workers" note={workersNote(system.workers)}>
+          {formatCount(liveWorkers(system.workers))}
         </StatTile>
         <StatTile label="Running attempts">{formatCount(running)}</StatTile>
         <StatTile label="Studies" note={studyNote(system)}>
@@ -53,7 +52,7 @@ function Loaded({ system }: { readonly system: System }) {
           {system.streams}
         </StatTile>
       </StatTiles>
-      <WorkersCard system={system} />
+      <WorkersCard workers={system.workers} />
       {system.waiting.length > 0 && <WaitingCard waiting={system.waiting} />}
       {system.running.length > 0 && (
         <Card title="Running" isFlush>
@@ -82,40 +81,6 @@ function studyNote({ studies }: System): string {
     .join(", ");
 }
 
-type LeaseRow = Lease & { readonly owner: string };
-
-const LEASES: readonly Column<LeaseRow>[] = [
-  {
-    id: "owner",
-    title: "Worker",
-    width: 200,
-    grows: true,
-    cell: (row) => <Clipped>{oneLine(row.owner, 120)}</Clipped>,
-  },
-  {
-    id: "study",
-    title: "Study",
-    width: 180,
-    grows: true,
-    cell: (row) => <StudyLink study={row.study} name={row.name} />,
-  },
-  { id: "state", title: "State", width: 130, cell: (row) => <StateBadge state={row.state} /> },
-  { id: "fence", title: "Fence", width: 70, isNumber: true, cell: (row) => row.fence },
-  {
-    id: "lease",
-    title: "Lease",
-    width: 190,
-    cell: (row) =>
-      row.is_valid ? (
-        <>
-          ends <RelativeTime at={row.expires_at} />
-        </>
-      ) : (
-        <Tag tone="warn">lapsed</Tag>
-      ),
-  },
-];
-
 const RUNNING: readonly Column<Running>[] = [
   {
     id: "study",
@@ -134,35 +99,6 @@ const RUNNING: readonly Column<Running>[] = [
   { id: "state", title: "State", width: 130, cell: (row) => <StateBadge state={row.state} /> },
   { id: "count", title: "Attempts", width: 90, isNumber: true, cell: (row) => row.count },
 ];
-
-function StudyLink({ study, name }: { readonly study: string; readonly name: string }) {
-  return (
-    <Link to="/studies/$study" params={{ study }}>
-      <Clipped>{oneLine(name, 100)}</Clipped>
-    </Link>
-  );
-}
-
-function WorkersCard({ system }: { readonly system: System }) {
-  const rows = system.workers.flatMap((worker) =>
-    worker.leases.map((lease) => ({ ...lease, owner: worker.owner })),
-  );
-  return (
-    <Card title="Workers and leases" isFlush>
-      <DataTable<LeaseRow>
-        label="Leases"
-        columns={LEASES}
-        rows={rows}
-        rowKey={(row) => `${row.owner} ${row.study}`}
-        empty={
-          <Empty icon="system" title="No worker holds a study">
-            A worker takes up a study as soon as one waits; <code>arl worker</code> starts another.
-          </Empty>
-        }
-      />
-    </Card>
-  );
-}
 
 function PoolCard({ system: { pool, held } }: { readonly system: System }) {
   return (

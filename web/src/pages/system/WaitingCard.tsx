@@ -1,5 +1,4 @@
 /** Studies that wait for room on a machine, and for how much. */
-import { Link } from "@tanstack/react-router";
 import type { Want } from "../../api/queries/system";
 import { formatNumber } from "../../format/numbers";
 import { wantedText } from "../../format/shares";
@@ -7,6 +6,7 @@ import { oneLine } from "../../format/text";
 import { Card } from "../../ui/Card";
 import { DataTable, type Column } from "../../ui/DataTable";
 import { Clipped, RelativeTime } from "../../ui/Values";
+import { StudyLink } from "./StudyLink";
 
 const COLUMNS: readonly Column<Want>[] = [
   {
@@ -14,11 +14,7 @@ const COLUMNS: readonly Column<Want>[] = [
     title: "Study",
     width: 180,
     grows: true,
-    cell: (row) => (
-      <Link to="/studies/$study" params={{ study: row.study }}>
-        <Clipped>{oneLine(row.study, 100)}</Clipped>
-      </Link>
-    ),
+    cell: (row) => <StudyLink study={row.study} name={row.study} />,
   },
   {
     id: "host",
