@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from controller.wiring import Service
 from ledger import reads
@@ -10,18 +11,23 @@ from ledger.registry_reads import find_sealed, get_pointer
 from tests.acceptance.shell_study import drive, submit
 
 MODEL = "toy"
-PROMOTION = {"promotion": {"model": MODEL, "profile": "quick"}, "noise": {}, "parallel": 2}
+PROMOTION: dict[str, Any] = {
+    "promotion": {"model": MODEL, "profile": "quick"},
+    "noise": {},
+    "parallel": 2,
+}
 
 
-def promote(service: Service, base: Path, *choices: float) -> str:
+def promote(service: Service, base: Path, *choices: float, model: str = MODEL) -> str:
     """A study that promotes the largest of `choices`; its id."""
+    promotion = {**PROMOTION["promotion"], "model": model}
     study_id = submit(
         service,
         base,
         space={"x": {"type": "categorical", "choices": list(choices), "default": choices[0]}},
         proposer={"name": "grid"},
         budget={"trials": len(choices)},
-        **PROMOTION,
+        **{**PROMOTION, "promotion": promotion},
     )
     drive(service, study_id)
     return study_id

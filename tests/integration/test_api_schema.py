@@ -1,8 +1,10 @@
-"""What the OpenAPI document promises, asked of a running server by a program that tries to
-break it: every check of schemathesis, by cases of its own, at random, and in sequences."""
+"""What the OpenAPI document promises: of every answer over a ledger with one of everything, and
+asked of a running server by a program that tries to break it: every check of schemathesis, by
+cases of its own, at random, and in sequences."""
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,20 +12,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+import jsonschema_rs
 import pytest
 
 from controller.api.tokens import Scope, give_token_of
 from controller.client import Client
 from ledger.database import open_ledger
 from tests.acceptance.shell_study import drive, open_service, settings, submit
+from tests.api_crawl import Crawl
 from tests.api_runs import api_over
-from tests.e2e_studies import fill_awkward
+from tests.api_server import api_server
 from tests.serve_runs import Served, served
+from tests.whole_ledger import CAMPAIGN, MODEL, fill_whole
 
 CONFIG = """
 max-stream-events = 2
 request-timeout = 20
-parameters = { "query.wait" = 0, "query.wait_s" = 0 }
 continue-on-failure = true
 
 [generation]
@@ -34,6 +39,10 @@ database = "none"
 # of another list, an idempotency key that another request used, a study without an objective.
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 422, 429, "5xx"]
+
+[parameters]
+"query.wait" = 0
+"query.wait_s" = 0
 """
 
 
@@ -45,6 +54,14 @@ parameters = { "path.token" = "%s" }
 """
 
 
+NAMED = (
+    *("study", "trial", "candidate", "attempt", "family", "model", "campaign", "notification"),
+    "digest",
+)
+"""Parameters of paths of which it asks, half of the time, for what there is: of names that it
+makes up it learns only 404."""
+
+
 @dataclass(frozen=True)
 class Attacked:
     """A server, a token for everything, and the id of another that may be revoked."""
@@ -52,6 +69,24 @@ class Attacked:
     server: Served
     token: str
     spare: str
+
+    def known(self) -> str:
+        """More of the configuration: what there is, for the parameters of paths."""
+        bearer = {"Authorization": f"Bearer {self.token}"}
+        with httpx.Client(base_url=self.server.url, headers=bearer, timeout=30) as client:
+            crawl = Crawl(client, each=2)
+            crawl.run()
+        found: dict[str, list[str] | list[int]] = {name: crawl.found(name) for name in NAMED}
+        found["chain"] = [*crawl.found("chain"), "service"]
+        found["number"] = [0, 1, 2]
+        chosen = "".join(
+            f'"path.{name}" = {{ dictionary = "{name}", probability = 0.5 }}\n' for name in found
+        )
+        lists = "".join(
+            f"[dictionaries.{name}]\nvalues = {json.dumps(values, ensure_ascii=False)}\n"
+            for name, values in found.items()
+        )
+        return f"{chosen}\n{lists}"
 
 
 @pytest.fixture
@@ -65,10 +100,23 @@ def attacked(tmp_path: Path) -> Iterator[Attacked]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a ledger with one of everything. To be copied."""
+    directory = tmp_path_factory.mktemp("whole")
+    fill_whole(directory, trials=300)
+    return directory / ".arl"
+
+
+def copied(home: Path, to: Path) -> None:
+    """Without what its supervisor keeps."""
+    shutil.copytree(home, to / ".arl", ignore=shutil.ignore_patterns("local"), symlinks=True)
+
+
 @pytest.fixture
-def attacked_with_all(tmp_path: Path) -> Iterator[Attacked]:
-    """Over every awkward study, with plots, model calls and a promotion to ask for."""
-    fill_awkward(tmp_path, trials=300)
+def attacked_with_all(whole: Path, tmp_path: Path) -> Iterator[Attacked]:
+    """Over one of everything: plots, model calls, promotions, a campaign."""
+    copied(whole, tmp_path)
     with _served_with_tokens(tmp_path, "--no-worker") as made:  # nobody takes up what is only rows
         yield made
 
@@ -85,10 +133,10 @@ def _served_with_tokens(directory: Path, *options: str) -> Iterator[Attacked]:
         yield Attacked(running, token=made[0][1], spare=made[1][0].token_id)
 
 
-def attack(attacked: Attacked, *options: str) -> str:
+def attack(attacked: Attacked, *options: str, known: str = "") -> str:
     """What schemathesis found; it exits with 0 only where that is nothing."""
     server = attacked.server
-    config = CONFIG + SPARED % attacked.spare
+    config = CONFIG + known + SPARED % attacked.spare
     (server.home.parent / "schemathesis.toml").write_text(config, encoding="utf-8")
     ran = subprocess.run(
         [
@@ -110,6 +158,31 @@ def attack(attacked: Attacked, *options: str) -> str:
     return ran.stdout
 
 
+def test_every_answer_is_what_the_document_says_of_it(whole: Path, tmp_path: Path) -> None:
+    copied(whole, tmp_path)
+    service = open_service(tmp_path)
+    with (
+        api_server(service) as url,
+        httpx.Client(base_url=url, timeout=60, trust_env=False) as client,
+    ):
+        document = client.get("/api/v1/openapi.json").json()
+        crawl = Crawl(client)
+        answers = crawl.run()
+    service.close()
+    for one in answers:
+        if one.is_json:
+            content = document["paths"][one.operation]["get"]["responses"][str(one.status)]
+            schema = {
+                **content["content"][one.headers["content-type"]]["schema"],
+                "components": document["components"],
+            }
+            for error in jsonschema_rs.iter_errors(schema, json.loads(one.content)):
+                raise AssertionError(f"{one.address}: {error.message} at {error.instance_path}")
+    assert crawl.unanswered() == set()
+    shown = {one.address.rpartition("/")[2] for one in answers if one.status == 200}
+    assert {MODEL, CAMPAIGN, "evidence", "evidence.tar", "check", "patch"} <= shown
+
+
 def test_the_api_keeps_what_its_openapi_document_promises(attacked: Attacked) -> None:
     # The stream of all studies is silent over a quiet ledger: waiting for it proves nothing.
     quick = ("--max-examples", "1", "--phases", "examples,coverage,stateful")
@@ -121,7 +194,7 @@ def test_the_api_keeps_what_its_openapi_document_promises(attacked: Attacked) ->
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_api_keeps_its_promises_under_many_requests(attacked_with_all: Attacked) -> None:
-    told = attack(attacked_with_all, "--max-examples", "60")
+    told = attack(attacked_with_all, "--max-examples", "60", known=attacked_with_all.known())
     print(told[-2000:])
     assert "No issues found" in told
 
