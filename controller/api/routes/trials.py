@@ -149,7 +149,8 @@ def show_values(
     service: TheService,
     trial: TrialId,
     metric: Annotated[
-        list[str] | None, Query(description="Only these; default: the first fifty by name")
+        list[Annotated[str, Query(max_length=200)]] | None,
+        Query(max_length=MOST_CURVES, description="Only these; default: the first fifty by name"),
     ] = None,
     points: Points = 500,
 ) -> dict[str, Any]:
@@ -157,7 +158,7 @@ def show_values(
     with service.ledger.read() as session:
         detail = trial_named(session, trial)
         names = [found.metric for found in detail.latest]
-        wanted = names[:MOST_CURVES] if metric is None else metric[:MOST_CURVES]
+        wanted = names[:MOST_CURVES] if metric is None else metric
         curves = curves_of(reads.read_values(session, detail.trial.id), set(wanted))
     listed = [curve_document(name, curves[name], points) for name in wanted if name in curves]
     return {"trial": detail.trial.id, "metrics": names, "curves": listed}
