@@ -26,6 +26,8 @@ from typing import Any, Final
 EXIT_REFUSED: Final = 43
 FUNCTIONS: Final = ("read_options", "read_items", "load_tokenizer", "render", "score")
 """Of exact_match, and of a program of one's own that is to be asked by an endpoint."""
+REFUSALS: Final = ("RefusedError", "SetupError")
+"""Ours, and those of the bundle's program, which is a module of its own."""
 _LAUNCHED: Final = re.compile(r'run_module\("evaluator\.programs\.(\w+)"')
 
 
@@ -90,10 +92,12 @@ def main() -> int:
     given = document["options"]
     try:
         program = load_program(inputs["bundle"], given["options"])
-    except RefusedError as error:
+        items = program.module.read_items(inputs["split"])
+    except Exception as error:
+        if type(error).__name__ not in REFUSALS:
+            raise
         print(f"by_endpoint: {error}", file=sys.stderr)
         return EXIT_REFUSED
-    items = program.module.read_items(inputs["split"])
     if given["stage"] == "prompts":
         write_prompts(program, items, inputs["bundle"])
     else:

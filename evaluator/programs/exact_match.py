@@ -1,8 +1,7 @@
 """Exact match by greedy generation: the share of items whose answer the model gives word for word.
 
-Run as `python -I {bundle}/evaluate.py`. Standard library, torch and transformers only, nothing
-of ARL, so that a copy of this one file is the whole program. Inputs: `artifact` (a model's
-directory: config.json and safetensors), `split` (JSON Lines of `prompt`, a text or messages, and
+Run as `python -I {bundle}/evaluate.py`; a copy of this one file is the whole program. Inputs:
+`artifact` (config.json and safetensors), `split` (JSON Lines of `prompt`, a text or messages, and
 `answer`, a text or a list of accepted texts) and `bundle`. Scores: `exact_match`, and `format_ok`,
 the share of answers that the model ended itself and that match the option `format` as a whole.
 
@@ -19,39 +18,38 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _NAMES: Final = "GPTNeoX Gemma Gemma2 Gemma3 Granite Llama Mistral Olmo2 Phi3 Qwen2 Qwen3 SmolLM3"
 ARCHITECTURES: Final = ("GPT2LMHeadModel", *(f"{n}ForCausalLM" for n in _NAMES.split()))
 PICKLED: Final = (".bin", ".ckpt", ".dill", ".joblib", ".npz", ".pickle", ".pkl", ".pt", ".pth")
-FORBIDDEN_CONFIG: Final = ("auto_map", "quantization_config")
-"""Each would make the library run other code than the architecture's own."""
+FORBIDDEN_CONFIG: Final = ("auto_map", "quantization_config")  # code beside the architecture's
 SAFE: Final = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
 UNUSED_CONFIG: Final = ("_attn_implementation", "attn_implementation", "_name_or_path")
 CONFIG_BYTES: Final = 1024 * 1024
 DTYPES: Final = ("float32", "bfloat16", "float16")
-EXIT_REFUSED: Final = 43
+EXIT_SETUP, EXIT_REFUSED = 2, 43
 BEYOND: Final = "a prompt has more tokens than the model has positions, or tokens that it lacks"
 Z_95: Final = 1.959963984540054
 
 
 class RefusedError(Exception):
-    """The artifact may not be loaded, or the evaluator was set up wrongly; one line says why."""
+    """The artifact may not be loaded; one line says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class SetupError(RefusedError):
+    """The options, the split or the bundle are wrong, whatever the artifact is."""
+
+
+class Options(NamedTuple):
     max_new_tokens: int = 32
     batch_size: int = 256
     dtype: str = "float32"
-    format: str = ""
-    """Regular expression; empty: any text is well-formed."""
+    format: str = ""  # a regular expression; empty: any text is well-formed
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     prompt: Any
     answers: tuple[str, ...]
 
@@ -74,7 +72,7 @@ def main() -> int:
             answers = generate(model, tokenizer, items, options)
     except (RefusedError, IndexError) as error:
         print(f"exact_match: {BEYOND if type(error) is IndexError else error}", file=sys.stderr)
-        return EXIT_REFUSED
+        return EXIT_SETUP if isinstance(error, SetupError) else EXIT_REFUSED
     with os.fdopen(int(os.environ["ARL_SCORE_FD"]), "wb") as channel:
         channel.write(json.dumps(score(items, answers, options), allow_nan=False).encode())
     return 0
@@ -84,12 +82,13 @@ def read_options(given: Mapping[str, Any]) -> Options:
     known = Options.__annotations__
     for name, value in given.items():
         if name not in known:
-            raise RefusedError(f"options.{name}: unknown; known options: {', '.join(known)}")
+            raise SetupError(f"options.{name}: unknown; known options: {', '.join(known)}")
         if type(value) is not known[name] or (type(value) is int and value < 1):
-            raise RefusedError(f"options.{name}: {value!r} is not allowed")
+            raise SetupError(f"options.{name}: {value!r} is not allowed")
     options = Options(**given)
     if options.dtype not in DTYPES:
-        raise RefusedError(f"options.dtype: {options.dtype!r} is not one of {', '.join(DTYPES)}")
+        raise SetupError(f"options.dtype: {options.dtype!r} is not one of {', '.join(DTYPES)}")
+    re.compile(options.format)  # better said now than when all is generated
     return options
 
 
@@ -97,28 +96,33 @@ def read_items(split: Path) -> list[Item]:
     """Every item of the split, in order of file name and line."""
     items = []
     for file in [split] if split.is_file() else sorted(split.rglob("*.jsonl")):
-        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+        for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
             if line.strip():
-                items.append(_item(json.loads(line), f"{file.name}, line {number}"))
+                items.append(_item(line, f"{file.name}, line {number}"))
     if not items:
-        raise RefusedError(f"{split.name}: no items in it")
+        raise SetupError(f"{split.name}: no items in it")
     return items
 
 
-def _item(row: Any, where: str) -> Item:
+def _item(line: bytes, where: str) -> Item:
+    try:
+        row = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise SetupError(f"{where}: not JSON ({error}); write an object on each line") from None
     if not isinstance(row, dict) or "prompt" not in row or "answer" not in row:
-        raise RefusedError(f"{where}: expected an object with prompt and answer")
+        raise SetupError(f"{where}: expected an object with prompt and answer")
+    if not isinstance(row["prompt"], str | list):
+        raise SetupError(f"{where}: prompt must be a text or messages")
     answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
     if not answers or not all(isinstance(answer, str) for answer in answers):
-        raise RefusedError(f"{where}: answer must be a text or a list of texts")
+        raise SetupError(f"{where}: answer must be a text or a list of texts")
     return Item(row["prompt"], tuple(answer.strip() for answer in answers))
 
 
 def check_artifact(
     artifact: Path, known: Sequence[str] = ARCHITECTURES, converted: Any = None
 ) -> tuple[str, Any]:
-    """Architecture and config, once nothing about the files, or how they are `converted`, speaks
-    against them."""
+    """Architecture and config, once nothing speaks against the files, or how they were made."""
     for path in artifact.rglob("*"):
         if path.suffix.lower() in PICKLED:
             raise RefusedError(f"{path.name}: pickled files are not allowed in a model")
@@ -163,8 +167,7 @@ def _read_json(path: Path, forbidden: Sequence[str] = FORBIDDEN_CONFIG) -> dict[
 
 
 def stage_weights(artifact: Path, config: Mapping[str, Any], staged: Path) -> None:
-    """Put the cleaned config and links to the weights, and nothing else, into `staged`: whatever
-    else lies in the artifact (adapters, generation settings, code) cannot be picked up."""
+    """Put the cleaned config and links to the weights into `staged`, and nothing else of it."""
     (staged / "config.json").write_text(json.dumps(config), encoding="utf-8")
     weights = [p for p in artifact.glob("*.safetensors") if p.is_file() and not p.is_symlink()]
     if not weights:
@@ -180,13 +183,11 @@ def stage_weights(artifact: Path, config: Mapping[str, Any], staged: Path) -> No
         (staged / index.name).write_text(json.dumps(content), encoding="utf-8")
 
 
-def prepare_libraries() -> None:
-    """Set what must hold before torch is imported."""
+def prepare_libraries() -> None:  # before torch is imported
     os.environ |= dict.fromkeys(("HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS"), "1")
     os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # The imports make objects that stay to the end: collecting in between is lost time.
-    gc.disable()
+    gc.disable()  # what the imports make stays to the end
 
 
 def load_tokenizer(bundle: Path, artifact: Path) -> Any:
@@ -267,7 +268,7 @@ def render(prompt: Any, tokenizer: Any) -> str:
     if tokenizer.chat_template is None:
         if isinstance(prompt, str):
             return prompt
-        raise RefusedError("items hold messages, but the bundle's tokenizer/ has no chat template")
+        raise SetupError("items hold messages, but the bundle's tokenizer/ has no chat template")
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 

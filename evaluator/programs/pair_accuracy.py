@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from evaluator.programs import scoring
-from evaluator.programs.exact_match import RefusedError
+from evaluator.programs.exact_match import RefusedError, SetupError
 from evaluator.programs.scoring import Estimate, Inputs, Result
 
 SUFFIX: Final = "ForSequenceClassification"
@@ -29,7 +29,7 @@ def evaluate(options: Options, inputs: Inputs) -> Result:
     rows = scoring.read_rows(inputs.split)
     for where, row in rows:
         if not {"prompt", "chosen", "rejected"} <= row.keys():
-            raise RefusedError(f"{where}: expected prompt, chosen and rejected")
+            raise SetupError(f"{where}: expected prompt, chosen and rejected")
     with scoring.loaded(inputs, options.dtype, suffix=SUFFIX) as (model, tokenizer):
         if model.config.num_labels != 1:
             raise RefusedError(f"config.json: {model.config.num_labels} labels; a reward is one")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.programs import exact_match, scoring
-from evaluator.programs.exact_match import Item, RefusedError
+from evaluator.programs.exact_match import Item, SetupError
 from evaluator.programs.scoring import Estimate, Inputs, Result
 
 
@@ -36,11 +36,12 @@ class Options:
 
 def evaluate(options: Options, inputs: Inputs) -> Result:
     if not 1 <= options.k <= options.samples:
-        raise RefusedError(f"options.k: {options.k} must be from 1 to samples, {options.samples}")
+        raise SetupError(f"options.k: {options.k} must be from 1 to samples, {options.samples}")
+    named = "answer_pattern", options.answer_pattern
+    pattern = scoring.compiled(*named) if options.answer_pattern else None
     items = exact_match.read_items(inputs.split)
     with scoring.loaded(inputs, options.dtype) as (model, tokenizer):
         answers = sample(model, tokenizer, items, options)
-    pattern = re.compile(options.answer_pattern, re.DOTALL) if options.answer_pattern else None
     right = [
         sum(is_right(text, item, pattern) for text, ended in drawn if ended)
         for item, drawn in zip(items, answers, strict=True)

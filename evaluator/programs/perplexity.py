@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.programs import scoring
-from evaluator.programs.exact_match import RefusedError
+from evaluator.programs.exact_match import SetupError
 from evaluator.programs.scoring import Estimate, Inputs, Result
 
 
@@ -50,10 +50,10 @@ def encode(
         first = answer[0] if isinstance(answer, list) and isinstance(answer[0], str) else answer
         ids, start = scoring.answered(row["prompt"], first, tokenizer)
     else:
-        raise RefusedError(f"{where}: expected prompt and answer, or text")
+        raise SetupError(f"{where}: expected prompt and answer, or text")
     ids = ids[: options.max_length]
     if max(1, start) >= len(ids):
-        raise RefusedError(f"{where}: with max_length {options.max_length} no answer is left")
+        raise SetupError(f"{where}: with max_length {options.max_length} no answer is left")
     return ids, max(1, start)
 
 

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +18,14 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from evaluator.programs import exact_match
-from evaluator.programs.exact_match import EXIT_REFUSED, RefusedError
+from evaluator.programs.exact_match import EXIT_REFUSED, EXIT_SETUP, RefusedError, SetupError
 
 T = TypeVar("T")
 
 RESAMPLES: Final = 1000
 LEVEL: Final = 0.95
+MAY_BE_0: Final = ("seed", "few_shot")
+"""Of the options that are numbers."""
 SUFFIXES: Final = ("ForCausalLM", "ForSequenceClassification")
 """Of architectures: a language model, and a reward model."""
 
@@ -93,7 +96,7 @@ def run(name: str, options: type[T], evaluate: Callable[[T, Inputs], Result]) ->
     except (RefusedError, IndexError) as error:
         beyond = type(error) is IndexError  # what torch's embeddings raise
         print(f"{name}: {exact_match.BEYOND if beyond else error}", file=sys.stderr)
-        status = EXIT_REFUSED
+        status = EXIT_SETUP if isinstance(error, SetupError) else EXIT_REFUSED
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # all is written; taking torch apart would only cost time
@@ -119,36 +122,57 @@ def write(result: Result) -> None:
 
 
 def read_options(cls: type[T], given: Mapping[str, Any]) -> T:
-    """Raises RefusedError: an option is unknown, or not of its default's type."""
+    """Raises SetupError: an option is unknown, not of its default's type, or out of range."""
     known = cls.__annotations__
+    taken: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise RefusedError(f"options.{name}: unknown; known options: {', '.join(known)}")
+            raise SetupError(f"options.{name}: unknown; known options: {', '.join(known)}")
         wanted = known[name]
+        # A whole number is one, too: transformers takes no int for a temperature.
         as_float = wanted is float and type(value) is int
         if not as_float and type(value) is not getattr(wanted, "__origin__", wanted):
-            raise RefusedError(f"options.{name}: {value!r} is not allowed")
-        if type(value) in (int, float) and not value >= 0:
-            raise RefusedError(f"options.{name}: {value} must not be negative")
-    return cls(**given)
+            raise SetupError(f"options.{name}: {value!r} is not allowed")
+        _check_range(name, value)
+        taken[name] = float(value) if as_float else value
+    return cls(**taken)
+
+
+def _check_range(name: str, value: Any) -> None:
+    if type(value) not in (int, float):
+        return
+    if not 0 <= value < math.inf:
+        raise SetupError(f"options.{name}: {value} must be a number that is not negative")
+    if value == 0 and name not in MAY_BE_0:
+        raise SetupError(f"options.{name}: 0 is not allowed; write more")
+
+
+def compiled(name: str, pattern: str) -> "re.Pattern[str]":
+    """Raises SetupError: the option `name` is no regular expression."""
+    try:
+        return re.compile(pattern, re.DOTALL)
+    except re.error as error:
+        raise SetupError(f"options.{name}: {pattern!r} is no expression: {error}") from None
 
 
 def read_rows(split: Path) -> list[tuple[str, dict[str, Any]]]:
     """Every row of the split with where it stands, in order of file name and line."""
     rows = []
     for file in [split] if split.is_file() else sorted(split.rglob("*.jsonl")):
-        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+        for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
             if line.strip():
                 where = f"{file.name}, line {number}"
                 try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError):
-                    raise RefusedError(f"{where}: not JSON") from None
+                    row = json.loads(line.decode())
+                except (ValueError, RecursionError) as error:
+                    raise SetupError(
+                        f"{where}: not JSON ({error}); write an object on each line"
+                    ) from None
                 if not isinstance(row, dict):
-                    raise RefusedError(f"{where}: expected an object")
+                    raise SetupError(f"{where}: expected an object")
                 rows.append((where, row))
     if not rows:
-        raise RefusedError(f"{split.name}: no items in it")
+        raise SetupError(f"{split.name}: no items in it")
     return rows
 
 
@@ -170,9 +194,7 @@ def loaded_model(
 ) -> Iterator[Any]:
     """The same model alone."""
     if dtype not in exact_match.DTYPES:
-        raise RefusedError(
-            f"options.dtype: {dtype!r} is not one of {', '.join(exact_match.DTYPES)}"
-        )
+        raise SetupError(f"options.dtype: {dtype!r} is not one of {', '.join(exact_match.DTYPES)}")
     names = exact_match.ARCHITECTURES
     known = [name.replace(SUFFIXES[0], suffix) for suffix in suffixes for name in names]
     architecture, config = exact_match.check_artifact(inputs.artifact, known, inputs.converted)
@@ -192,7 +214,7 @@ def answered(prompt: Any, answer: Any, tokenizer: Any) -> tuple[list[int], int]:
     answer begins."""
     if tokenizer.chat_template is None:
         if not (isinstance(prompt, str) and isinstance(answer, str)):
-            raise RefusedError("items hold messages, but the bundle's tokenizer/ has no template")
+            raise SetupError("items hold messages, but the bundle's tokenizer/ has no template")
         before = tokenizer(prompt)["input_ids"]
         whole = tokenizer(prompt + answer + tokenizer.eos_token)["input_ids"]
         return list(whole), len(before)

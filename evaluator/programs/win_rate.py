@@ -8,13 +8,14 @@ count a half, and `reward`, the artifact's mean reward. Items: 1, 0.5 or 0 each.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evaluator.programs import exact_match, pair_accuracy, scoring
-from evaluator.programs.exact_match import Item, RefusedError
+from evaluator.programs.exact_match import Item, RefusedError, SetupError
 from evaluator.programs.scoring import Estimate, Inputs, Result
 
 
@@ -31,22 +32,37 @@ def evaluate(options: Options, inputs: Inputs) -> Result:
     rows = scoring.read_rows(inputs.split)
     for where, row in rows:
         if "prompt" not in row:
-            raise RefusedError(f"{where}: expected an object with prompt")
+            raise SetupError(f"{where}: expected an object with prompt")
     prompts = [row["prompt"] for _, row in rows]
     ours = answers_of(inputs, prompts, options)
     if (inputs.bundle / "incumbent").is_dir():
-        theirs = answers_of(
-            replace(inputs, artifact=inputs.bundle / "incumbent"), prompts, options
-        )
+        with of_bundle("incumbent"):
+            theirs = answers_of(
+                replace(inputs, artifact=inputs.bundle / "incumbent", converted={}),
+                prompts,
+                options,
+            )
     else:
         theirs = [reference(where, row) for where, row in rows]
-    rewards = judge(inputs, prompts, [*ours, *theirs], options)
+    with of_bundle("reward"):
+        rewards = judge(inputs, prompts, [*ours, *theirs], options)
     count = len(rows)
     margins = [a - b for a, b in zip(rewards[:count], rewards[count:], strict=True)]
     wins = [pair_accuracy.outcome(margin) for margin in margins]
     return Result(
         metrics={"win_rate": Estimate(wins), "reward": Estimate(rewards[:count])}, items=wins
     )
+
+
+@contextmanager
+def of_bundle(name: str) -> Iterator[None]:
+    """Around work with a model of the bundle's: what is wrong with it is not the artifact's."""
+    try:
+        yield
+    except SetupError:
+        raise
+    except RefusedError as error:
+        raise SetupError(f"the bundle's {name}/: {error}") from None
 
 
 def answers_of(inputs: Inputs, prompts: Sequence[Any], options: Options) -> list[str]:
@@ -64,7 +80,7 @@ def reference(where: str, row: dict[str, Any]) -> str:
     if isinstance(answer, list) and answer:
         answer = answer[0]
     if not isinstance(answer, str):
-        raise RefusedError(f"{where}: expected reference or answer, a text, to compare with")
+        raise SetupError(f"{where}: expected reference or answer, a text, to compare with")
     return answer
 
 
@@ -73,8 +89,8 @@ def judge(
 ) -> list[float]:
     """The frozen reward model's reward of each answer; prompts repeat in order."""
     if not (inputs.bundle / "reward").is_dir():
-        raise RefusedError("the bundle has no reward/, the reward model that judges")
-    judging = replace(inputs, artifact=inputs.bundle / "reward")
+        raise SetupError("the bundle has no reward/, the reward model that judges")
+    judging = replace(inputs, artifact=inputs.bundle / "reward", converted={})
     with tempfile.TemporaryDirectory(dir=inputs.workspace) as scratch:
         # The judge reads with the tokenizer and template that it was trained with.
         (Path(scratch) / "tokenizer").symlink_to(judging.artifact.resolve())
@@ -87,7 +103,9 @@ def judge(
                 scoring.answered(prompts[i % len(prompts)], answer, tokenizer)[0]
                 for i, answer in enumerate(answers)
             ]
-            cut = [ids[: options.max_length] for ids in encoded]
+            # What a candidate answers must not be more than the judge can read.
+            positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+            cut = [ids[: min(options.max_length, positions or len(ids))] for ids in encoded]
             return pair_accuracy.rate(model, cut, tokenizer.pad_token_id, options.batch_size)
 
 

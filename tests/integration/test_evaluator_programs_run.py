@@ -2,13 +2,14 @@
 
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from inner_trials import demo_task
-from inner_trials.contract import EXIT_REFUSED
+from inner_trials.contract import EXIT_BAD_INPUT, EXIT_REFUSED
 from tests.integration import sft_runs
 from tests.integration.test_exact_match import write_automaton
 
@@ -165,6 +166,52 @@ def test_win_rate_is_of_answers_that_the_fixed_judge_prefers(
         sft_runs.score(tmp_path / "c", "win_rate", says_12, split, brings, max_new_tokens=4)
     )
     assert items == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.slow
+def test_win_rate_judges_a_converted_model_by_a_judge_that_was_not(
+    says_12: Path, says_3: Path, prefers_2: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    brings = {"tokenizer": tokenizer, "reward": prefers_2, "incumbent": says_3}
+    split = write_split(tmp_path, {"prompt": "sort 31"})
+    made = kept_with_an_adapter_of_zeros(says_12, tmp_path / "made")
+    how = {"method": "keep"}
+    run = sft_runs.score(
+        tmp_path / "b", "win_rate", made, split, brings, converted=how, max_new_tokens=4
+    )
+    assert metrics_of(run)[1] == [1.0]
+
+
+def kept_with_an_adapter_of_zeros(model: Path, made: Path) -> Path:
+    import torch
+    from safetensors.torch import save_file
+
+    shutil.copytree(model, made)
+    (made / "adapter").mkdir()
+    settings = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}
+    (made / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
+    place = "base_model.model.model.layers.{}.self_attn.q_proj.lora_{}.weight"
+    shapes = {"A": (1, demo_task.HIDDEN), "B": (demo_task.HIDDEN, 1)}
+    weights = {
+        place.format(layer, name): torch.zeros(shape)
+        for layer in range(demo_task.LAYERS)
+        for name, shape in shapes.items()
+    }
+    save_file(weights, made / "adapter" / "adapter_model.safetensors", metadata={"format": "pt"})
+    return made
+
+
+def test_what_is_wrong_with_the_judge_is_not_the_artifacts(
+    says_12: Path, prefers_2: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    split = write_split(tmp_path, {"prompt": "sort 31", "reference": "13"})
+    shutil.copytree(prefers_2, tmp_path / "reward")
+    (tmp_path / "reward" / "pytorch_model.bin").write_bytes(b"")
+    brings = {"tokenizer": tokenizer, "reward": tmp_path / "reward"}
+    status, _, log = sft_runs.score(tmp_path / "b", "win_rate", says_12, split, brings)
+    assert status == EXIT_BAD_INPUT
+    assert log.startswith("win_rate: the bundle's reward/: pytorch_model.bin: pickled files")
 
 
 def test_a_command_scores_the_artifact_with_intervals(says_12: Path, tmp_path: Path) -> None:

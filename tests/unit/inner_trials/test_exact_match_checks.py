@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from evaluator.programs import exact_match
-from evaluator.programs.exact_match import Item, Options, RefusedError
+from evaluator.programs.exact_match import Item, Options, RefusedError, SetupError
 from inner_trials import demo_task
 
 
@@ -130,6 +130,9 @@ def test_the_interval_is_wilsons(hits: int, count: int) -> None:
     ("row", "message"),
     [
         ("[]", "s.jsonl, line 2: expected an object"),
+        ('{"prompt": "a"', "s.jsonl, line 2: not JSON .*; write an object on each line"),
+        ("[" * 100_000, "s.jsonl, line 2: not JSON"),
+        ('{"prompt": 5, "answer": "b"}', "line 2: prompt must be a text or messages"),
         ('{"prompt": "a"}', "line 2: expected an object with prompt and answer"),
         ('{"prompt": "a", "answer": 4}', "line 2: answer must be a text"),
         ('{"prompt": "a", "answer": []}', "line 2: answer must be a text"),
@@ -137,7 +140,17 @@ def test_the_interval_is_wilsons(hits: int, count: int) -> None:
 )
 def test_a_malformed_item_is_named_by_line(tmp_path: Path, row: str, message: str) -> None:
     (tmp_path / "s.jsonl").write_text('{"prompt": "a", "answer": "b"}\n' + row + "\n")
-    with pytest.raises(RefusedError, match=message):
+    with pytest.raises(SetupError, match=message):
+        exact_match.read_items(tmp_path)
+
+
+def test_an_item_that_is_not_utf_8_is_named_and_other_line_ends_are_part_of_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "s.jsonl").write_bytes(
+        '{"prompt": "a\u2028b", "answer": "c"}\r\n'.encode() + b"\xff"
+    )
+    with pytest.raises(SetupError, match=r"s.jsonl, line 2: not JSON \('utf-8' codec"):
         exact_match.read_items(tmp_path)
 
 
@@ -148,9 +161,10 @@ def test_a_malformed_item_is_named_by_line(tmp_path: Path, row: str, message: st
         ({"batch_size": 0}, "options.batch_size: 0 is not allowed"),
         ({"batch_size": True}, "options.batch_size: True is not allowed"),
         ({"format": 3}, "options.format: 3 is not allowed"),
+        ({"max_new_tokens": 1.0}, "options.max_new_tokens: 1.0 is not allowed"),
         ({"dtype": "int8"}, "'int8' is not one of float32"),
     ],
 )
 def test_wrong_options_are_refused_by_name(given: dict[str, object], message: str) -> None:
-    with pytest.raises(RefusedError, match=message):
+    with pytest.raises(SetupError, match=message):
         exact_match.read_options(given)
