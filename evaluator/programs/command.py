@@ -55,8 +55,8 @@ def printed(options: Options, inputs: Inputs) -> str:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{argv[0]} left with exit status {done.returncode}")
-    lines = done.stdout.strip().splitlines()
-    if not lines:
+    lines = done.stdout.strip().split("\n")
+    if not lines[-1]:
         raise RuntimeError(f"{argv[0]} printed nothing; its last line must be a JSON object")
     return lines[-1]
 

@@ -8,6 +8,7 @@ the split's file. The harness runs in `python` (default: this one), offline. Sco
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def evaluate(options: Options, inputs: Inputs) -> Result:
         raise RuntimeError("options.tasks: name one or more tasks of the bundle's tasks/")
     if inputs.converted.get("method") == "keep":
         raise exact_match.RefusedError("lm-evaluation-harness loads no adapter; write merge: true")
+    split = split_file(inputs.split)
     _, config = exact_match.check_artifact(inputs.artifact, converted=inputs.converted)
     with tempfile.TemporaryDirectory(dir=inputs.workspace) as scratch:
         root = Path(scratch)
@@ -53,7 +55,7 @@ def evaluate(options: Options, inputs: Inputs) -> Result:
             (root / name).mkdir()
         exact_match.stage_weights(inputs.artifact, config, root / "model")
         stage_tokenizer(inputs.bundle / "tokenizer", root / "model")
-        stage_tasks(inputs, root / "tasks")
+        stage_tasks(inputs, split, root / "tasks")
         run_harness(options, root)
         items = {task: read_items(root / "results", task, options) for task in options.tasks}
     return Result({task: Estimate(items[task]) for task in items}, items[options.tasks[0]])
@@ -68,10 +70,26 @@ def stage_tokenizer(frozen: Path, staged: Path) -> None:
             shutil.copyfile(frozen / name, staged / name)
 
 
-def stage_tasks(inputs: Inputs, staged: Path) -> None:
-    files = sorted(inputs.split.rglob("*.jsonl")) if inputs.split.is_dir() else [inputs.split]
+def split_file(split: Path) -> Path:
+    """The one file of the split, once each of its lines is a JSON object: the harness would say
+    where one is not in pages, and nothing of a second file.
+
+    Raises:
+        SetupError: it is not so.
+    """
+    scoring.read_rows(split)
+    files = sorted(split.rglob("*.jsonl")) if split.is_dir() else [split]
+    if len(files) > 1:
+        raise exact_match.SetupError(
+            f"{split.name}: {len(files)} .jsonl files, but a task's {{split}} is one; put the"
+            " items into one file"
+        )
+    return files[0]
+
+
+def stage_tasks(inputs: Inputs, split: Path, staged: Path) -> None:
     for path in sorted((inputs.bundle / "tasks").glob("*.yaml")):
-        text = path.read_text(encoding="utf-8").replace("{split}", str(files[0]))
+        text = path.read_text(encoding="utf-8").replace("{split}", str(split))
         (staged / path.name).write_text(text, encoding="utf-8")
 
 
@@ -106,10 +124,13 @@ def read_items(results: Path, task: str, options: Options) -> list[float]:
     Raises:
         RuntimeError: there is no such task or metric in what the harness wrote.
     """
-    found = sorted(results.rglob(f"samples_{task}_*.jsonl"))
+    # Behind the task's name is the time; another task's may begin with this one's.
+    named = re.compile(rf"samples_{re.escape(task)}_\d{{4}}-\d\d-\d\d\D.*\.jsonl")
+    found = sorted(p for p in results.rglob("samples_*.jsonl") if named.fullmatch(p.name))
     if not found:
         raise RuntimeError(f"the harness wrote no samples of {task}")
-    rows = [json.loads(line) for line in found[-1].read_text("utf-8").splitlines() if line]
+    # Not splitlines: an answer may hold what else ends a line in Unicode.
+    rows = [json.loads(line) for line in found[-1].read_text("utf-8").split("\n") if line]
     kept = [row for row in rows if row.get("filter", "none") == options.filter]
     return metric_of(sorted(kept, key=lambda row: int(row["doc_id"])), task, options)
 

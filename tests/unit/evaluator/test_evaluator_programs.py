@@ -3,15 +3,27 @@
 import itertools
 import json
 import math
+import os
+import re
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from evaluator.program_files import program_files
-from evaluator.programs import command, pair_accuracy, pass_at_k, perplexity, scoring
-from evaluator.programs.exact_match import Item, RefusedError
+from evaluator.programs import (
+    command,
+    lm_eval_tasks,
+    pair_accuracy,
+    pass_at_k,
+    perplexity,
+    scoring,
+)
+from evaluator.programs.exact_match import Item, RefusedError, SetupError
 from evaluator.programs.scoring import Estimate
+from inner_trials.contract import EXIT_BAD_INPUT
 from ledger.errors import UnknownName
 
 
@@ -82,17 +94,37 @@ def test_numbers_that_have_no_mean_are_refused_as_the_artifacts(estimate: Estima
     [
         ({"batch": 1}, "options.batch: unknown; known options: max_length, batch_size, dtype"),
         ({"batch_size": "1"}, "options.batch_size: '1' is not allowed"),
-        ({"batch_size": -1}, "must not be negative"),
+        ({"batch_size": -1}, "-1 must be a number that is not negative"),
+        ({"batch_size": 0}, "options.batch_size: 0 is not allowed"),
         ({"batch_size": True}, "is not allowed"),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, object], reason: str) -> None:
-    with pytest.raises(RefusedError, match=reason):
+    with pytest.raises(SetupError, match=reason):
         scoring.read_options(perplexity.Options, given)
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"temperature": 0}, "options.temperature: 0 is not allowed"),
+        ({"temperature": math.inf}, "options.temperature: inf must be a number"),
+        ({"answer_pattern": "("}, r"options.answer_pattern: '\(' is no expression: missing"),
+    ],
+)
+def test_an_option_that_sampling_could_not_take_is_named(
+    given: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    inputs = scoring.Inputs(tmp_path, tmp_path, tmp_path, None)
+    with pytest.raises(SetupError, match=reason):
+        pass_at_k.evaluate(scoring.read_options(pass_at_k.Options, given), inputs)
+
+
 def test_options_are_read_with_whole_numbers_for_floats_and_lists() -> None:
-    assert scoring.read_options(pass_at_k.Options, {"temperature": 2}).temperature == 2
+    temperature = scoring.read_options(pass_at_k.Options, {"temperature": 2}).temperature
+    assert temperature == 2.0
+    assert isinstance(temperature, float), "transformers takes no other"
+    assert scoring.read_options(pass_at_k.Options, {"seed": 0}).seed == 0
     assert scoring.read_options(command.Options, {"argv": ["a"]}).argv == ["a"]
 
 
@@ -139,3 +171,66 @@ def test_every_built_in_program_brings_what_it_imports(name: str, tmp_path: Path
 def test_what_is_no_program_is_refused_with_the_ones_there_are(name: str) -> None:
     with pytest.raises(UnknownName, match=r"command, exact_match, .*pair_accuracy"):
         program_files(name)
+
+
+PROGRAMS = ("exact_match", "pass_at_k", "perplexity", "pair_accuracy", "win_rate", "lm_eval_tasks")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("line", [b'{"prompt": "a", "answer": ', b'{"prompt": "\xff"}', b"[]"])
+def test_a_line_of_a_split_that_is_no_object_is_told_in_one_line_and_is_nobodys_artifact(
+    program: str, line: bytes, tmp_path: Path
+) -> None:
+    split = tmp_path / "split.jsonl"
+    row = {"prompt": "a", "answer": "b", "chosen": "b", "rejected": "c", "reference": "b"}
+    split.write_bytes(json.dumps(row).encode() + b"\n" + line + b"\n")
+    inputs = dict.fromkeys(("artifact", "bundle"), str(tmp_path)) | {"split": str(split)}
+    options = {"tasks": ["a"]} if program == "lm_eval_tasks" else {}
+    (tmp_path / "params.json").write_text(json.dumps({"inputs": inputs, "options": options}))
+    ended = subprocess.run(
+        [sys.executable, "-m", f"evaluator.programs.{program}"],
+        env={**os.environ, "ARL_PARAMS": str(tmp_path / "params.json")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == EXIT_BAD_INPUT
+    assert re.fullmatch(rf"{program}: split.jsonl, line 2: .*(JSON|object).*\n", ended.stderr)
+
+
+def test_a_harness_answer_that_holds_other_line_ends_is_still_one_line(tmp_path: Path) -> None:
+    rows = [
+        {"doc_id": 1, "filter": "none", "exact_match": 0.0, "resps": ["a\u2028b\x85c"]},
+        {"doc_id": 0, "filter": "none", "exact_match": 1.0, "resps": ["d"]},
+    ]
+    write_samples(tmp_path, "sort", rows)
+    options = lm_eval_tasks.Options(tasks=["sort"])
+    assert lm_eval_tasks.read_items(tmp_path, "sort", options) == [1.0, 0.0]
+
+
+def test_a_task_is_not_taken_for_one_whose_name_begins_with_its_own(tmp_path: Path) -> None:
+    write_samples(tmp_path, "sort", [{"doc_id": 0, "exact_match": 1.0}])
+    write_samples(tmp_path, "sort_hard", [{"doc_id": 0, "exact_match": 0.0}])
+    options = lm_eval_tasks.Options(tasks=["sort", "sort_hard"])
+    found = {task: lm_eval_tasks.read_items(tmp_path, task, options) for task in options.tasks}
+    assert found == {"sort": [1.0], "sort_hard": [0.0]}
+
+
+def write_samples(results: Path, task: str, rows: list[dict[str, object]]) -> None:
+    path = results / "model" / f"samples_{task}_2026-01-02T03-04-05.678901.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_a_harness_task_has_one_file_of_items(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text("{}\n")
+    with pytest.raises(SetupError, match=r"2 .jsonl files, but a task's \{split\} is one"):
+        lm_eval_tasks.split_file(tmp_path)
+    (tmp_path / "b.jsonl").unlink()
+    assert lm_eval_tasks.split_file(tmp_path) == tmp_path / "a.jsonl"
+    (tmp_path / "a.jsonl").unlink()
+    with pytest.raises(SetupError, match="no items in it"):
+        lm_eval_tasks.split_file(tmp_path)
