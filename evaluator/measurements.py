@@ -1,11 +1,10 @@
 """Reads what the measuring program wrote: named numbers of two models, and nothing else."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Final
 
-from evaluator.scores import ScoreRefused
+from evaluator.scores import MAGNITUDE_CAP, ScoreRefused
 from ledger.records import Json
 
 SIDES: Final = ("unconverted", "converted")
@@ -39,7 +38,7 @@ def _are_numbers(found: object) -> bool:
         len(name) <= NAME_CHARS
         and not isinstance(value, bool)
         and isinstance(value, int | float)
-        and math.isfinite(value)
+        and -MAGNITUDE_CAP <= value <= MAGNITUDE_CAP  # also of a whole number that is no float
         for name, value in found.items()
     )
 

@@ -30,6 +30,8 @@ def test_a_measurement_is_given_back_as_it_is() -> None:
         json.dumps({**GOOD, "unconverted": {**SIDE, "token_s": float("nan")}}).encode(),
         json.dumps({**GOOD, "machine": {"device": "x" * 201}}).encode(),
         json.dumps({**GOOD, "machine": ["cpu"]}).encode(),
+        json.dumps({**GOOD, "machine": {"threads": 10**400}}).encode(),
+        json.dumps({**GOOD, "converted": {**SIDE, "token_s": 10**400}}).encode(),
         json.dumps({**GOOD, "converted": {**SIDE, "x" * 61: 1}}).encode(),
     ],
 )
