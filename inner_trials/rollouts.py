@@ -31,7 +31,7 @@ class Origin:
     sampling: Mapping[str, Any]
     seed: int
     verifier: str
-    """Like math/1; of a learned reward, the reward model's version."""
+    """Like math/2; of a learned reward, the reward model's version."""
     verifier_options: Mapping[str, Any]
     environment: str | None = None
     """Version of the tools or the environment, where there are any."""

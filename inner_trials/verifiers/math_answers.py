@@ -1,6 +1,6 @@
 """Math answers: the marked answer has the reference's value, however either of them is written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ class MathAnswers:
     """Values are compared exactly. A reference that is not a value (a word, a matrix) is compared
     as text, without white space and \\text{}."""
 
-    version: ClassVar[str] = "math/1"
+    version: ClassVar[str] = "math/2"
 
     answer_from: AnswerFrom = "marked_or_whole"
 
@@ -40,16 +40,19 @@ class MathAnswers:
             return malformed(str(error))
         references = [_reference(text) for text in reference_texts(row)]
         try:
-            right = all(any(_is_same(text, known) for known in references) for text in answers)
+            right = all(_is_right(text, references) for text in answers)
         except (TooLargeError, UnreadableError) as error:
             return malformed(str(error))
         return RIGHT if right else WRONG
 
 
-def _is_same(answer: str, reference: "str | Value | Collection") -> bool:
-    if isinstance(reference, str):
-        return _plain(answer) == reference
-    return read_answer(answer) == reference
+def _is_right(answer: str, references: "Sequence[str | Value | Collection]") -> bool:
+    """Raises TooLargeError, UnreadableError: it is no value, and no reference is that text."""
+    plain = _plain(answer)
+    if any(isinstance(known, str) and known == plain for known in references):
+        return True
+    values = [known for known in references if not isinstance(known, str)]
+    return bool(values) and read_answer(answer) in values
 
 
 def _reference(text: str) -> "str | Value | Collection":

@@ -39,7 +39,7 @@ class Verifier(Protocol):
 
     @property
     def version(self) -> str:
-        """`math/1`: another revision may judge differently. Kept with every reward."""
+        """`math/2`: another revision may judge differently. Kept with every reward."""
         ...
 
     def check(self, row: Mapping[str, Any]) -> None:

@@ -69,10 +69,10 @@ def test_what_was_noted_is_of_this_run_alone(
     facts.note_range("policy_versions", [3, 1])
     facts.note_range("policy_versions", [])
     facts.note_range("policy_versions", [7])
-    facts.note("reward", weight=float("inf"), judge="math/1")
+    facts.note("reward", weight=float("inf"), judge="math/2")
     written = json.loads(facts.write("sft", None).read_text())
     assert "sampling" not in written
     assert written["policy_versions"] == {"first": 1, "last": 7}
-    assert written["reward"] == {"weight": "inf", "judge": "math/1"}
+    assert written["reward"] == {"weight": "inf", "judge": "math/2"}
     assert written["settings"] == {}
     assert [p.name for p in (tmp_path / "output" / "facts").iterdir()] == [contract.FACTS_FILE]
