@@ -27,7 +27,8 @@ from inner_trials.verifiers.protocol import (
 MAX_CODE_CHARS: Final = 64 * 1024
 MIB: Final = 1024 * 1024
 
-_BLOCK: Final = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_OPENING: Final = re.compile(r"```(?:python|py)?[ \t]*")
+_CLOSING: Final = re.compile(r"```[ \t]*")
 _HERE: Final = Path(__file__).parent
 
 
@@ -137,11 +138,26 @@ def find_code(completion: str) -> str | None:
     """The one block between ``` of a completion, or all of it where there is none."""
     if len(completion) > MAX_CODE_CHARS or not completion.strip():
         return None
-    blocks = _BLOCK.findall(completion)
+    blocks = _blocks(completion)
     if len(blocks) > 1:
         return None
     code = blocks[0] if blocks else completion
-    return None if "\0" in code else str(code)
+    return None if "\0" in code else code
+
+
+def _blocks(text: str) -> list[str]:
+    """In one pass: a pattern over all of it would go through the rest from each opening line."""
+    found: list[str] = []
+    begun: list[str] | None = None
+    for line in text.split("\n"):
+        if begun is None:
+            begun = [] if _OPENING.fullmatch(line) else None
+        elif _CLOSING.fullmatch(line):
+            found.append("".join(f"{inside}\n" for inside in begun))
+            begun = None
+        else:
+            begun.append(line)
+    return found
 
 
 def _script(name: str) -> str:

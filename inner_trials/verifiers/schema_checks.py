@@ -88,6 +88,23 @@ class _Patterns:
                 if self.matches(pattern, key):
                     yield from validator.descend(item, below, path=key, schema_path=pattern)
 
+    def check_additional(
+        self, validator: Any, below: Any, value: object, schema: Mapping[str, Any]
+    ) -> Iterator[Any]:
+        """The library looks for a schema's patterns in what is left over without any bound."""
+        import jsonschema
+
+        if not isinstance(value, dict):
+            return
+        known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        for key, item in value.items():
+            if key in known or any(self.matches(pattern, key) for pattern in patterns):
+                continue
+            if below is False:
+                yield jsonschema.ValidationError("a property that is not allowed")
+            else:
+                yield from validator.descend(item, below, path=key)
+
 
 def _check_unique(_: Any, wanted: object, value: object, __: Any) -> Iterator[Any]:
     # The library compares every item with every other one when they cannot be sorted.
@@ -105,6 +122,7 @@ def _class(patterns: _Patterns) -> Any:
         {
             "pattern": patterns.check,
             "patternProperties": patterns.check_properties,
+            "additionalProperties": patterns.check_additional,
             "uniqueItems": _check_unique,
         },
     )

@@ -1,5 +1,6 @@
 """The JSON verifier: what JSON Schema accepts passes, what looks like it or hangs does not."""
 
+import json
 import time
 
 import pytest
@@ -101,3 +102,20 @@ def test_a_broken_or_missing_schema_is_named_before_anything_runs() -> None:
         verifier.check({"prompt": "x"})
     with pytest.raises(BadReferenceError, match="schema must be an object"):
         verifier.check({"schema": "x"})
+
+
+def test_properties_that_are_left_over_are_looked_for_within_the_same_time() -> None:
+    schema = {"additionalProperties": False, "patternProperties": {"^(a|a)*$": {}}}
+    started = time.process_time()
+    assert reward(json.dumps({"a" * 60 + "!": 1}), schema=schema) == 0.0
+    assert time.process_time() - started < 1.0
+
+
+def test_properties_that_are_left_over_are_refused_or_checked_as_the_schema_says() -> None:
+    schema = {"properties": {"a": {}}, "patternProperties": {"^b": {}}}
+    closed = {**schema, "additionalProperties": False}
+    assert reward('{"a": 1, "b1": 2}', schema=closed) == 1.0
+    assert reward('{"a": 1, "c": 2}', schema=closed) == 0.0
+    numbers = {**schema, "additionalProperties": {"type": "number"}}
+    assert reward('{"a": "x", "c": 2}', schema=numbers) == 1.0
+    assert reward('{"a": "x", "c": "y"}', schema=numbers) == 0.0

@@ -1,10 +1,14 @@
 """Exact, numeric and math verifiers: equivalents pass, look-alikes and cheats do not."""
 
+import re
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inner_trials.settings import SettingsError
+from inner_trials.verifiers.code_tests import find_code
 from inner_trials.verifiers.protocol import BadReferenceError, Verifier
 from inner_trials.verifiers.registry import VERIFIERS, make_verifier
 
@@ -198,6 +202,14 @@ def test_a_reference_that_is_no_number_is_refused_by_the_numeric_verifier() -> N
         NUMERIC.check({"answer": "seven"})
 
 
+def test_one_of_several_references_of_different_kinds_is_enough() -> None:
+    for accepted in (["1/2", "half"], ["half", "1/2"], [r"\text{half}", "0.5"]):
+        assert is_right(MATH, "half", accepted)
+        assert is_right(MATH, r"\boxed{\frac12}", accepted)
+        assert not is_right(MATH, "third", accepted)
+        assert not is_right(MATH, r"\boxed{half} \boxed{third}", accepted)
+
+
 def test_every_verifier_says_its_version_and_an_unknown_one_is_refused() -> None:
     for name in VERIFIERS:
         assert make_verifier(name, {}).version.startswith(f"{name}/")
@@ -205,3 +217,21 @@ def test_every_verifier_says_its_version_and_an_unknown_one_is_refused() -> None
         make_verifier("maths", {})
     with pytest.raises(SettingsError, match=r"options.verifier_options.tolerance: unknown option"):
         make_verifier("numeric", {"tolerance": 1})
+
+
+def test_code_is_found_in_time_that_grows_with_the_text() -> None:
+    for bomb in ("```py\n" * 10_000, "```\n```py\n" * 6_000, "```" + " \t" * 30_000):
+        started = time.process_time()
+        find_code(bomb)
+        assert time.process_time() - started < 1.0
+
+
+@given(st.lists(st.sampled_from(["```", "```py", "```python ", "a", "", " ```", "```x", "````"])))
+def test_code_is_what_stands_between_the_first_fence_and_the_next_that_closes_it(
+    lines: list[str],
+) -> None:
+    text = "\n".join(lines)
+    pattern = r"^```(?:python|py)?[ \t]*\n(.*?)^```[ \t]*$"
+    blocks = re.findall(pattern, text, re.DOTALL | re.MULTILINE)
+    wanted = None if len(blocks) > 1 or not text.strip() else (blocks[0] if blocks else text)
+    assert find_code(text) == wanted
