@@ -4,7 +4,7 @@ Each batch has a seed of its own, so that what was sampled before a stop needs n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from inner_trials import data, distributed, seeding
@@ -20,10 +20,10 @@ class SamplingSettings:
     samples: int = at_least(1, default=4)
     """Answers to each prompt: the N of best-of-N."""
     temperature: float = above(0.0, default=1.0)
-    top_p: float = above(0.0, default=1.0)
+    top_p: float = field(default=1.0, metadata={"above": 0.0, "at_most": 1.0})
     top_k: int = at_least(0, default=0)
     """0: all tokens."""
-    min_p: float = at_least(0.0, default=0.0)
+    min_p: float = field(default=0.0, metadata={"at_least": 0.0, "at_most": 1.0})
     repetition_penalty: float = above(0.0, default=1.0)
     max_new_tokens: int = at_least(1, default=256)
     sample_batch_size: int = at_least(1, default=32)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import (
     Any,
     ClassVar,
+    Final,
     Literal,
     Protocol,
     TypeVar,
@@ -16,6 +17,9 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+LARGEST: Final = 2**53
+"""Of whole numbers: what every library takes."""
 
 
 class SettingsError(ValueError):
@@ -90,7 +94,10 @@ def _converted(value: object, kind: type) -> object:
     if isinstance(value, bool) or kind is bool:
         return value if isinstance(value, bool) and kind is bool else None
     if kind is float and isinstance(value, int | float):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number that no float is near to
+            return None
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, kind) else None
@@ -99,10 +106,14 @@ def _converted(value: object, kind: type) -> object:
 def _check_range(where: str, value: object, rules: Mapping[str, float]) -> None:
     if not isinstance(value, int | float) or not rules:
         return
-    if "at_least" in rules and not (value >= rules["at_least"] and math.isfinite(value)):
+    if "at_least" in rules and not rules["at_least"] <= value < math.inf:
         raise SettingsError(f"{where}: {value} must be {rules['at_least']} or more")
-    if "above" in rules and not (value > rules["above"] and math.isfinite(value)):
+    if "above" in rules and not rules["above"] < value < math.inf:
         raise SettingsError(f"{where}: {value} must be more than {rules['above']}")
+    if isinstance(value, int) and value > LARGEST:
+        raise SettingsError(f"{where}: {value} must be {LARGEST} or less")
+    if "below" in rules and not value < rules["below"]:
+        raise SettingsError(f"{where}: {value} must be less than {rules['below']}")
     if "at_most" in rules and not value <= rules["at_most"]:
         raise SettingsError(f"{where}: {value} must be {rules['at_most']} or less")
 
