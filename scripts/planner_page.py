@@ -44,7 +44,8 @@ quotient, rounded up: long tails, rewards and synchronization come on top. `arl 
 
 **Memory** in `arl plan` is an estimate by the published formulas, each named in `inner_trials/planning/memory.py`: 16 bytes a trained parameter with AdamW
 (ZeRO, section 3.1), divided by what shards it; 34 bytes a token, layer and hidden number of activations, 2 with checkpointing (Korthikanti et al. 2022); a
-base in NF4 at 0.516 bytes (QLoRA, section 3); two numbers a token, layer, head and head dimension of KV cache (Kwon et al. 2023).
+base in NF4 at 0.516 bytes (QLoRA, section 3); two numbers a token, layer, head and head dimension of KV cache (Kwon et al. 2023). The built-in programs
+keep in FP32 what is frozen, too (the base under an adapter, a reference, the embeddings beside 4-bit layers): 4 bytes a parameter, whatever the compute is in.
 
 """
 

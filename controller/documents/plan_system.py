@@ -18,6 +18,7 @@ from inner_trials.planning.configuration import (
     vllm_arguments,
     vllm_environment,
 )
+from inner_trials.planning.contradictions import holds_reference
 from inner_trials.planning.implications import Implications, implications
 from inner_trials.planning.memory import Memory, Workload, estimate
 from inner_trials.planning.model_shape import read_shape
@@ -150,6 +151,8 @@ def workload(kind: str, plan: Plan, settings: Mapping[str, object]) -> Workload:
         recomputes=settings.get("gradient_checkpointing") is True,
         rollout_sequences=sampled.get(kind, sequences),
         rollout_tokens=tokens,
+        keeps_fp32=kind != "command",
+        holds_reference=holds_reference(kind, settings),
     )
 
 

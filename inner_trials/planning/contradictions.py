@@ -54,6 +54,11 @@ def _weight(said: Said) -> float:
     return said.number(*_WEIGHTS[said.kind])
 
 
+def holds_reference(kind: str, settings: Settings) -> bool:
+    """Whether the program of that kind weighs the distance from a reference as it samples."""
+    return kind in _WEIGHTS and _weight(Said(kind, settings, ())) > 0
+
+
 def _is_beside(plan: Plan, said: Said) -> bool:
     """Whether something else samples than the trainer itself."""
     return plan.rollout == "disaggregated" or said.word("generation") not in ("", "transformers")

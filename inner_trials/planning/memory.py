@@ -35,6 +35,9 @@ class ModelShape:
     num_key_value_heads: int
     head_dim: int
     vocab_size: int
+    unpacked: int = 0
+    """Parameters of the embeddings and the output layer, which loading in 4 bits leaves as they
+    are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,11 @@ class Workload:
     """Completions that an actor generates at once."""
     rollout_tokens: int = 0
     """Of one of them, its prompt included."""
+    keeps_fp32: bool = False
+    """Whether weights that are frozen stay in FP32, too, and only the compute is in 16 bits, as
+    the built-in programs do it."""
+    holds_reference: bool = False
+    """Whether online training is held against the base: with every weight trained, by a copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +98,11 @@ def estimate(plan: Plan, model: ModelShape, work: Workload) -> Memory:
     # Each actor is a replica with all of the weights; they share the completions out.
     actor = model.parameters * BYTES.get(plan.rollout_precision, 0.0)
     return Memory(
-        weights=round(_weight_bytes(plan, model, trained) / shards),
+        weights=round(_weight_bytes(plan, model, trained, work) / shards),
         gradients=round(state[0] / shards),
         optimizer=round(state[1] / shards),
         activations=round(active / split_ways(plan)),
-        reference=round(_reference_bytes(plan, model) / shards),
+        reference=round(_reference_bytes(plan, model, work) / shards),
         value_model=round(_value_bytes(plan, model) / shards),
         actor_weights=round(actor),
         kv_cache=round(kv_bytes(plan, model, work) / max(1, pool or 1)),
@@ -146,11 +154,19 @@ def _shards(plan: Plan) -> int:
     return split_ways(plan) * (replicas if sharded else 1)
 
 
-def _weight_bytes(plan: Plan, model: ModelShape, trained: int) -> float:
+def _weight_bytes(plan: Plan, model: ModelShape, trained: int, work: Workload) -> float:
     if plan.parameterization == "full":
         return model.parameters * BYTES[plan.train_precision]
     adapter = trained * BYTES[plan.train_precision]
-    return model.parameters * BYTES[base_of(plan)] + adapter
+    if base_of(plan) != "nf4":
+        return model.parameters * _frozen(base_of(plan), work) + adapter
+    packed = (model.parameters - model.unpacked) * BYTES["nf4"]
+    return packed + model.unpacked * _frozen(plan.train_precision, work) + adapter
+
+
+def _frozen(precision: str, work: Workload) -> float:
+    is_wide = work.keeps_fp32 and precision in ("fp32", "bf16", "fp16")
+    return BYTES["fp32" if is_wide else precision]
 
 
 def _state_bytes(plan: Plan, trained: int) -> tuple[float, float]:
@@ -164,11 +180,11 @@ def _state_bytes(plan: Plan, trained: int) -> tuple[float, float]:
     return trained * BYTES[gradient], trained * (2 * BYTES[moment] + copy)
 
 
-def _reference_bytes(plan: Plan, model: ModelShape) -> float:
+def _reference_bytes(plan: Plan, model: ModelShape, work: Workload) -> float:
     has_copy = plan.reference in ("copy", "moving")
-    if plan.stage == "dpo" and plan.reference == AUTO:
+    if plan.reference == AUTO and (plan.stage == "dpo" or work.holds_reference):
         has_copy = plan.parameterization == "full"
-    return model.parameters * BYTES[plan.train_precision] if has_copy else 0.0
+    return model.parameters * _frozen(plan.train_precision, work) if has_copy else 0.0
 
 
 def _value_bytes(plan: Plan, model: ModelShape) -> float:

@@ -8,6 +8,8 @@ from typing import Final
 from inner_trials.planning.memory import ModelShape
 
 _HEADER_BYTES: Final = 100 * 1024 * 1024
+UNPACKED: Final = ("embed_tokens.", "embed_in.", "embed_out.", "wte.", "wpe.", "lm_head.", "norm")
+"""Parts of weights' names: what is no layer that 4 bits are made of."""
 
 
 def read_shape(directory: Path) -> ModelShape:
@@ -19,8 +21,12 @@ def read_shape(directory: Path) -> ModelShape:
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
+        sizes: dict[str, int] = {}
+        for path in directory.glob("*.safetensors"):
+            sizes |= _sizes(path)
         return ModelShape(
-            parameters=sum(_parameters(path) for path in directory.glob("*.safetensors")),
+            parameters=sum(sizes.values()),
+            unpacked=sum(n for name, n in sizes.items() if any(p in name for p in UNPACKED)),
             num_hidden_layers=int(config["num_hidden_layers"]),
             hidden_size=hidden,
             intermediate_size=int(config.get("intermediate_size") or 4 * hidden),
@@ -37,11 +43,11 @@ def read_shape(directory: Path) -> ModelShape:
         raise ValueError(f"it is no model's directory: {error}") from None
 
 
-def _parameters(path: Path) -> int:
+def _sizes(path: Path) -> dict[str, int]:
     """Eight bytes with the header's length, then the header, as JSON."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > _HEADER_BYTES:
             raise ValueError(f"{path.name} is not a safetensors file")
         header = json.loads(file.read(size))
-    return sum(math.prod(t["shape"]) for name, t in header.items() if name != "__metadata__")
+    return {n: math.prod(t["shape"]) for n, t in header.items() if n != "__metadata__"}

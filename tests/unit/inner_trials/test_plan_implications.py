@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inner_trials.plan import Plan
+from inner_trials.planning.contradictions import holds_reference
 from inner_trials.planning.implications import Implications, implications
 from inner_trials.planning.memory import BYTES, ModelShape, Workload, estimate, kv_bytes
 from inner_trials.planning.model_shape import read_shape
@@ -132,6 +133,31 @@ def test_a_qlora_base_takes_a_little_over_half_a_byte() -> None:
     assert BYTES["mxfp4"] == 0.53125
 
 
+def test_the_built_in_programs_keep_what_is_frozen_in_fp32() -> None:
+    work = replace(WORK, keeps_fp32=True)
+    lora = replace(e.dpo, trainer="single", reference="copy")
+    found = estimate(lora, SEVEN_B, work)
+    assert found.weights == 4 * SEVEN_B.parameters + 2 * found.trained_parameters
+    assert found.reference == 4 * SEVEN_B.parameters
+    assert estimate(e.full, SEVEN_B, work) == estimate(e.full, SEVEN_B, WORK), "16 bytes in all"
+    packed = estimate(e.sft, replace(SEVEN_B, unpacked=1_000_000_000), work)
+    base = packed.weights - 2 * packed.trained_parameters
+    assert base == pytest.approx(6e9 * BYTES["nf4"] + 4e9)
+
+
+def test_what_online_training_is_held_against_is_counted() -> None:
+    full = replace(e.ppo, parameterization="full", trainer="single", value_model="shared")
+    held = replace(WORK, holds_reference=True, keeps_fp32=True)
+    assert estimate(full, SEVEN_B, WORK).reference == 0
+    assert estimate(full, SEVEN_B, held).reference == 4 * SEVEN_B.parameters
+    assert estimate(replace(full, parameterization="lora"), SEVEN_B, held).reference == 0
+    assert holds_reference("ppo", {})
+    assert not holds_reference("ppo", {"kl_coef": 0.0})
+    assert not holds_reference("grpo", {})
+    assert holds_reference("grpo", {"beta": 0.04})
+    assert not holds_reference("sft", {"beta": 0.04})
+
+
 def test_the_cache_of_a_13b_token_is_the_published_800_kb() -> None:
     """Kwon et al. 2023, section 3: OPT-13B, FP16."""
     opt = replace(SEVEN_B, num_hidden_layers=40, num_attention_heads=40, num_key_value_heads=40)
@@ -204,3 +230,10 @@ def test_what_is_no_model_is_said_in_a_line(
         read_shape(write_model(tmp_path / "m", config, header))
     with pytest.raises(ValueError, match=r"No such file or directory: config\.json"):
         read_shape(tmp_path)
+
+
+def test_what_four_bits_leave_as_it_is_is_read_from_the_names(tmp_path: Path) -> None:
+    names = ("model.embed_tokens.weight", "lm_head.weight", "model.layers.0.mlp.up_proj.weight")
+    header = json.dumps({name: {"shape": [2, place + 1]} for place, name in enumerate(names)})
+    found = read_shape(write_model(tmp_path / "model", CONFIG, header.encode()))
+    assert (found.parameters, found.unpacked) == (2 + 4 + 6, 2 + 4)
