@@ -39,7 +39,7 @@ def data_files(path: Path) -> list[Path]:
         return [path]
     if not path.exists():
         raise DataError(f"{path.name}: there is no such file or directory")
-    found = sorted(path.rglob("*.jsonl"))
+    found = sorted(file for file in path.rglob("*.jsonl") if file.is_file())
     if not found:
         raise DataError(f"{path.name}: no .jsonl file in it")
     return found

@@ -62,7 +62,8 @@ def check_model(directory: Path) -> ModelSummary:
 
 def context_tokens(directory: Path) -> int | None:
     """How many positions a model has; None where its config does not say."""
-    value = read_json(directory / "config.json").get("max_position_embeddings")
+    config = read_json(directory / "config.json")
+    value = config.get("max_position_embeddings", config.get("n_positions"))  # GPT-2's name
     return value if isinstance(value, int) and value > 1 else None
 
 

@@ -54,3 +54,14 @@ def test_a_model_that_may_not_be_loaded_is_refused_with_the_reason(base: Path, n
     damage(base)
     with pytest.raises(models.ModelError, match=message):
         models.check_model(base)
+
+
+@pytest.mark.parametrize("name", ["max_position_embeddings", "n_positions"])
+def test_a_row_is_no_longer_than_the_base_has_positions_by_whatever_name(
+    base: Path, name: str
+) -> None:
+    config = json.loads((base / "config.json").read_text())
+    del config["max_position_embeddings"]
+    (base / "config.json").write_text(json.dumps({**config, name: 24}))
+    assert models.row_tokens(1024, base) == 24
+    assert models.row_tokens(16, base) == 16

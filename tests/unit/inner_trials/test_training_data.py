@@ -92,6 +92,7 @@ def test_a_directory_is_read_file_by_file_in_order(tmp_path: Path) -> None:
     for name in ("b", "a"):
         write(tmp_path / f"{name}.jsonl", {"prompt": name, "completion": "x"})
     (tmp_path / "notes.txt").write_text("not data")
+    (tmp_path / "more.jsonl").mkdir()
     _, examples = data.read_examples(tmp_path)
     assert [example["prompt"] for example in examples] == ["a", "b"]
 
