@@ -199,7 +199,7 @@ def build_trainer(job: Job) -> Any:
             peft_config=adapters.lora_config(settings),
         )
     adapters.restore_precision(trainer.model, settings)
-    unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
+    unfit_rows.check_left_out(trainer, *given, settings, max_length)
     return trainer
 
 

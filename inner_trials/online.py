@@ -203,7 +203,8 @@ def fitting(job: Job[S], name: str, encoded: Sequence[Sequence[int]]) -> list[in
     if not kept or settings.too_long == "refuse":
         raise DataError(f"{text}; lower it, shorten them, or write too_long: drop")
     print(text, flush=True)
-    reporting.report(0, {"data/rows_left_out": len(encoded) - len(kept)})
+    scope = "data" if name == "train" else f"data/{name}"
+    reporting.report(0, {f"{scope}/rows_left_out": len(encoded) - len(kept)})
     return kept
 
 

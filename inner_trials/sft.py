@@ -82,15 +82,17 @@ def build_trainer(job: Job) -> Any:
     seeding.seed_everything(job.seed)
     tokenizer = models.load_tokenizer(job.base)
     has_template = tokenizer.chat_template is not None
-    rows, by_turns = training_rows(job.shape, job.rows, settings, has_template=has_template)
-    heldout, _ = training_rows(job.shape, job.heldout, settings, has_template=has_template)
+    # Together, so that what is measured is masked as what is learned from.
+    both = [*job.rows, *job.heldout]
+    both, by_turns = training_rows(job.shape, both, settings, has_template=has_template)
+    rows, heldout = both[: len(job.rows)], both[len(job.rows) :]
+    given = (rows, job.source), (heldout, training.find_input("heldout"))
     if by_turns:
-        _check_turns(tokenizer, rows, job.source)
+        _check_turns(tokenizer, *given)
     max_length = models.row_tokens(settings.max_length, job.base)
     arguments = training.trl_arguments(settings, job.seed, max_length=max_length)
     if heldout:
         arguments |= training.evaluation_arguments(settings)
-    given = (rows, job.source), (heldout, training.find_input("heldout"))
     with unfit_rows.naming(tokenizer, *given):
         trainer = SFTTrainer(
             adapters.load_base(settings, job.base),
@@ -108,7 +110,7 @@ def build_trainer(job: Job) -> Any:
     adapters.restore_precision(trainer.model, settings)
     # A packed row is several of ours, so only whether there is any can be said.
     if not settings.packing or len(trainer.train_dataset) == 0:
-        unfit_rows.check_left_out(trainer, rows, settings, max_length, job.source)
+        unfit_rows.check_left_out(trainer, *given, settings, max_length)
     else:
         unfit_rows.check_packed(trainer, max_length)
     return trainer
@@ -132,16 +134,21 @@ def training_rows(
     return examples, False
 
 
-def _check_turns(tokenizer: Any, rows: list[dict[str, Any]], source: Path | None) -> None:
+def _check_turns(tokenizer: Any, *inputs: unfit_rows.Given) -> None:
     """Raises DataError: only a template that says which words are the assistant's can do it."""
     from trl.chat_template_utils import get_training_chat_template
 
     try:
         get_training_chat_template(tokenizer)
     except ValueError:
-        several = next(i for i, row in enumerate(rows) if data.split_last_turn(row) is None)
+        several = next(
+            unfit_rows.place(source, index)
+            for rows, source in inputs
+            for index, row in enumerate(rows)
+            if data.split_last_turn(row) is None
+        )
         raise data.DataError(
-            f"{unfit_rows.place(source, several)}: messages has more answers than its last, but"
+            f"{several}: messages has more answers than its last, but"
             " the base's chat template does not mark the assistant's words: put them between"
             " {% generation %} and {% endgeneration %} in chat_template.jinja, write a row for"
             " each answer, or write loss_on: all"

@@ -4,12 +4,14 @@ chat template. Found only when something went wrong, so that sound data costs no
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
-from inner_trials import data, failures, reporting
+from inner_trials import data, failures, pairs, reporting
 
 ANSWERS: Final = ("completion", "chosen", "rejected")
 SAID_CHARS: Final = 200
+IGNORED: Final = -100
+"""The label of a token that is not learned from."""
 
 
 class LengthSettings(Protocol):
@@ -19,36 +21,46 @@ class LengthSettings(Protocol):
     def too_long(self) -> str: ...
 
 
+Given: TypeAlias = tuple[Sequence[Mapping[str, Any]], Path | None]
+"""Rows, and where they were read; None: the program made them."""
+
+
 def check_left_out(
     trainer: Any,
-    rows: Sequence[Mapping[str, Any]],
+    train: Given,
+    heldout: Given,
     settings: LengthSettings,
     max_length: int,
-    source: Path | None,
+    *,
+    whole: bool = False,
 ) -> None:
-    """Rows of `train` that TRL leaves out because too little of them fits are refused, or
-    counted. `source` is where they were read; None: the program made them.
+    """Rows that TRL leaves out because too little of them fits are refused, or counted. `whole`:
+    it takes none that is cut, as a reward is read at an answer's end.
 
     Raises:
         DataError: there are some and the study does not say `too_long: drop`, or none is left.
     """
-    given, kept = len(rows), len(trainer.train_dataset)
-    if kept == given:
-        return
-    first = _first_too_long(rows, trainer.processing_class, max_length, source)
-    text = (
-        f"train: with max_length {max_length} {given - kept} of {given} rows have nothing left to"
-        " learn from (their prompt alone is as long, or the base has no more positions)"
-        f"{first}"
-    )
-    if kept == 0 or settings.too_long == "refuse":
-        raise data.DataError(f"{text}; shorten them, raise max_length, or write too_long: drop")
-    print(text, flush=True)
-    reporting.report(0, {"data/rows_left_out": given - kept})
-
-
-IGNORED: Final = -100
-"""The label of a token that is not learned from."""
+    for name, (rows, source), kept in (
+        ("train", train, trainer.train_dataset),
+        ("heldout", heldout, trainer.eval_dataset),
+    ):
+        left_out = len(rows) - (len(kept) if rows else 0)
+        if left_out == 0:
+            continue
+        first = _first_too_long(rows, trainer.processing_class, max_length, source, whole=whole)
+        why = (
+            "are longer with one of their answers"
+            if whole
+            else "have nothing left to learn from (their prompt alone is as long, or the base has"
+            " no more positions)"
+        )
+        text = f"{name}: with max_length {max_length} {left_out} of {len(rows)} rows {why}{first}"
+        if left_out == len(rows) or settings.too_long == "refuse":
+            hint = "shorten them, raise max_length, or write too_long: drop"
+            raise data.DataError(f"{text}; {hint}")
+        print(text, flush=True)
+        scope = "data" if name == "train" else f"data/{name}"
+        reporting.report(0, {f"{scope}/rows_left_out": left_out})
 
 
 def check_packed(trainer: Any, max_length: int) -> None:
@@ -56,16 +68,17 @@ def check_packed(trainer: Any, max_length: int) -> None:
     been cut down to their prompts.
 
     Raises:
-        DataError: no token of `train` is learned from.
+        DataError: no token of `train` is learned from, or none of `heldout` measured.
     """
-    packed = trainer.train_dataset
-    if "labels" not in packed.column_names:
-        return
-    if all(label == IGNORED for row in packed for label in row["labels"]):
-        raise data.DataError(
-            f"train: with packing and max_length {max_length} every row is cut before its answer,"
-            " and nothing is left to learn from; shorten the prompts or raise max_length"
-        )
+    for name, packed in (("train", trainer.train_dataset), ("heldout", trainer.eval_dataset)):
+        if packed is None or "labels" not in packed.column_names:
+            continue
+        if all(label == IGNORED for row in packed for label in row["labels"]):
+            raise data.DataError(
+                f"{name}: with packing and max_length {max_length} every row is cut before its"
+                " answer, and nothing is left to learn from; shorten the prompts or raise"
+                " max_length"
+            )
 
 
 @contextmanager
@@ -133,20 +146,35 @@ def place(source: Path | None, index: int) -> str:
 
 
 def _first_too_long(
-    rows: Sequence[Mapping[str, Any]], tokenizer: Any, max_length: int, source: Path | None
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: Any,
+    max_length: int,
+    source: Path | None,
+    *,
+    whole: bool,
 ) -> str:
-    """Empty where none of the prompts explains it."""
+    """Empty where none of the prompts explains it, or of the `whole` rows."""
     for index, row in enumerate(rows):
         prompt = row.get("prompt")
         if prompt is None:
             continue
-        if isinstance(prompt, str):
-            ids = tokenizer(prompt)["input_ids"]
+        count = 0
+        if whole:
+            count = max(_row_tokens(tokenizer, prompt + row[name]) for name in pairs.SIDES) - 1
+        elif isinstance(prompt, str):
+            count = len(tokenizer(prompt)["input_ids"])
         else:
-            ids = prompt_tokens(tokenizer, prompt, place(source, index))
-        if len(ids) >= max_length:
-            return f", the first {place(source, index)}, whose prompt has {len(ids)} tokens"
+            count = len(prompt_tokens(tokenizer, prompt, place(source, index)))
+        if count >= max_length:
+            what = f"which has {count + 1}" if whole else f"whose prompt has {count}"
+            return f", the first {place(source, index)}, {what} tokens"
     return ""
+
+
+def _row_tokens(tokenizer: Any, row: Any) -> int:
+    if isinstance(row, str):
+        return len(tokenizer(row + tokenizer.eos_token)["input_ids"])
+    return len(tokenizer.apply_chat_template(row, tokenize=True, return_dict=False))
 
 
 def _refusal(row: Mapping[str, Any], tokenizer: Any) -> Exception | None:

@@ -308,7 +308,8 @@ def test_a_prompt_that_fills_max_length_is_refused_or_dropped_as_asked(
     reason = "with max_length 11 1 of 2 rows have nothing left.*too_long: drop"
     with pytest.raises(DataError, match=reason):
         dpo_trainer(bases[0], max_length=11)
-    with pytest.raises(DataError, match="with max_length 14 1 of 2 rows"):
+    reason = "with max_length 14 1 of 2 rows are longer with one of their answers, the first row"
+    with pytest.raises(DataError, match=reason):
         classifier(bases[0], PAIRS, max_length=14)
     assert len(dpo_trainer(bases[0], max_length=11, too_long="drop").train_dataset) == 1
     with pytest.raises(DataError, match="2 of 2 rows have nothing left"):

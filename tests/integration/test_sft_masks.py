@@ -31,9 +31,15 @@ def quiet_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ARL_OUTPUT", str(tmp_path / "output"))
 
 
-def built(base: Path, shape: data.Shape, rows: list[dict[str, Any]], **options: Any) -> Any:
+def built(
+    base: Path,
+    shape: data.Shape,
+    rows: list[dict[str, Any]],
+    heldout: list[dict[str, Any]] | None = None,
+    **options: Any,
+) -> Any:
     settings = read_settings(sft.Settings, {"options": options})
-    return sft.build_trainer(sft.Job(settings, base, shape, rows, [], 0))
+    return sft.build_trainer(sft.Job(settings, base, shape, rows, heldout or [], 0))
 
 
 def learned_text(base: Path, shape: data.Shape, rows: list[dict[str, Any]], **options: Any) -> Any:
@@ -84,6 +90,39 @@ def test_rows_cut_to_nothing_are_refused_rather_than_trained_on(base: Path) -> N
 def test_packed_rows_of_which_no_answer_is_left_are_refused(base: Path) -> None:
     with pytest.raises(data.DataError, match="cut before its answer"):
         built(base, "text", [SHORT, LONG], max_steps=1, packing=True, max_length=4)
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_held_out_rows_of_which_no_answer_is_left_are_refused(base: Path, packing: bool) -> None:
+    options = {"max_length": 12, "max_steps": 1, "packing": packing}
+    reason = "heldout: with packing and" if packing else "heldout: with max_length 12 1 of 1 rows"
+    with pytest.raises(data.DataError, match=reason):
+        built(base, "text", [SHORT], [LONG], **options)
+    kept = built(base, "text", [SHORT], [SHORT], **options)
+    assert len(kept.eval_dataset) == 1
+
+
+def test_held_out_rows_that_are_too_long_are_counted_where_that_is_asked_for(base: Path) -> None:
+    with pytest.raises(data.DataError, match=r"heldout: with max_length 12 1 of 2 rows have"):
+        built(base, "text", [SHORT], [SHORT, LONG], max_length=12)
+    made = built(base, "text", [SHORT], [SHORT, LONG], max_length=12, too_long="drop")
+    assert len(made.eval_dataset) == 1
+
+
+def test_held_out_talk_is_masked_as_the_talk_that_is_learned_from(base: Path) -> None:
+    def talk(*answers: str) -> dict[str, Any]:
+        turns = [({"role": "user", "content": "sort 21"}, a) for a in answers]
+        return {
+            "messages": [m for u, a in turns for m in (u, {"role": "assistant", "content": a})]
+        }
+
+    one, two = talk("12"), talk("12", "34")
+    for rows, heldout in (([one], [two]), ([two], [one])):
+        trainer = built(base, "messages", rows, heldout, max_steps=1)
+        for found in (trainer.train_dataset, trainer.eval_dataset):
+            labels = [label for label in found[0]["labels"] if label != IGNORED]
+            said = trainer.processing_class.decode(labels)
+            assert said in ("12<|end|>", "12<|end|>34<|end|>"), "answers alone"
 
 
 def test_half_precision_without_a_gpu_is_refused_rather_than_run_into_nan(base: Path) -> None:
