@@ -8,6 +8,8 @@ time, or not as agreed, ends the episode with the reward it had.
 
 import hashlib
 import math
+import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from typing import Any, ClassVar
 from inner_trials.environments.protocol import Call, Turn
 from inner_trials.settings import SettingsError
 from inner_trials.verifiers.conversation import Conversation, ConversationError
+from inner_trials.verifiers.isolation import PATH
 
 MAX_OBSERVATION_CHARS = 16 * 1024
 
@@ -48,6 +51,7 @@ class ProgramEnvironment:
         self._argv = [
             word.replace("{environment}", str(place)) for word in options.command.split()
         ]
+        _check_program(self._argv[0])
         digest = hashlib.sha256(options.command.encode())
         for path in sorted(place.rglob("*")) if place is not None else ():
             if path.is_file():
@@ -101,6 +105,16 @@ class ProgramEpisode:
         trace: TracebackType | None,
     ) -> None:
         self._talk.__exit__(kind, error, trace)
+
+
+def _check_program(word: str) -> None:
+    """Raises SettingsError: there is nothing to execute, as `isolation.start` looks for it."""
+    place = os.path.join("/", word) if "/" in word else word
+    if shutil.which(place, path=PATH) is None:
+        raise SettingsError(
+            f"options.environment_options.command: {word!r} is no program that can be executed;"
+            f" write its whole path, or one of {PATH}"
+        )
 
 
 def _is_finite(value: object) -> bool:

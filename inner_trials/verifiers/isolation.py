@@ -16,6 +16,8 @@ from typing import Final, Literal, TypeAlias
 
 Isolation: TypeAlias = Literal["bubblewrap", "process"]
 
+PATH: Final = "/usr/bin:/bin"
+"""Where programs are looked for that are named alone."""
 TMP_BYTES: Final = 16 * 1024 * 1024
 PROBE_S: Final = 20.0
 
@@ -68,7 +70,7 @@ def start(argv: Sequence[str], script: str) -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+        env={"PATH": PATH, "LC_ALL": "C.UTF-8"},
         cwd="/",
         start_new_session=True,
     )

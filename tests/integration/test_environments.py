@@ -174,6 +174,8 @@ def test_a_wrong_environment_is_named() -> None:
         ("retry", {"turn": 1}, "options.environment_options.turn: unknown option"),
         ("program", {}, "command: write what to execute"),
         ("program", {"command": "{environment}/x"}, "mounts no input environment"),
+        ("program", {"command": "no-such-program x"}, "'no-such-program' is no program that can"),
+        ("program", {"command": "/etc/passwd x"}, "'/etc/passwd' is no program that can"),
     ):
         with pytest.raises(SettingsError, match=said):
             make_environment(name, options, EXACT, None)
