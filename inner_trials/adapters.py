@@ -9,7 +9,7 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,6 +21,8 @@ CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter_model.safetensors"
 BASE_FILE: Final = "base.json"
 """Beside an adapter that a program saved: which base it belongs to."""
+BESIDE: Final = "adapter_sha256"
+"""In that file, where the program began from an earlier adapter: which one."""
 HEADS: Final = ("lm_head", "embed_out", "score")
 """Kept whole on a 4-bit base: a reward model's head is new and trained as it is."""
 ALL_LINEAR: Final = "all-linear"
@@ -36,7 +38,7 @@ class AdapterSettings:
     """`qlora`: LoRA on a base stored in 4-bit NF4; needs bitsandbytes."""
     lora_r: int = at_least(1, default=16)
     lora_alpha: float = above(0.0, default=32.0)
-    lora_dropout: float = at_least(0.0, default=0.0)
+    lora_dropout: float = field(default=0.0, metadata={"at_least": 0.0, "below": 1.0})
     lora_target: str = ALL_LINEAR
     """`all-linear`, or names of modules with commas between."""
     keep_adapter: bool = False
@@ -65,9 +67,14 @@ def check_fit(start: Path, base: Path) -> None:
     for name in (CONFIG_FILE, WEIGHTS_FILE):
         if not (start / name).is_file():
             raise ModelError(f"adapter/{name}: no such file; this is not a LoRA adapter")
-    noted = start / BASE_FILE
-    if noted.is_file():
-        wanted = json.loads(noted.read_text(encoding="utf-8")).get("weights_sha256")
+    if (start / BASE_FILE).is_file():
+        noted = models.read_json(start / BASE_FILE)
+        if BESIDE in noted:
+            raise ModelError(
+                "adapter: it was trained on its base with another adapter merged into that, and"
+                " without it is another model; mount the whole model it was saved with as base"
+            )
+        wanted = noted.get("weights_sha256")
         if wanted != weights_digest(base):
             raise ModelError(
                 "adapter: it was trained on another base (its base.json names weights"
@@ -248,9 +255,12 @@ def _plain(layer: Any, deltas: Sequence[Any]) -> Any:
 
 
 def save_adapter(model: Any, base: Path, directory: Path) -> None:
-    """The adapter alone, with a note of the base it belongs to."""
+    """The adapter alone, with a note of the base it belongs to, and of the adapter that was
+    merged into that."""
     model.save_pretrained(directory)
     note = {"weights_sha256": weights_digest(base)}
+    if (start := _find_start()) is not None:
+        note[BESIDE] = weights_digest(start)
     (directory / BASE_FILE).write_text(json.dumps(note) + "\n", encoding="utf-8")
 
 

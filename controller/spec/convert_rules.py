@@ -105,6 +105,14 @@ def _adapter(spec: StudySpec, wanted: ConvertSpec, field: str) -> Iterator[Probl
         )
     if program.kind == "command":
         return
+    if "adapter" in program.data:
+        yield Problem(
+            f"{field}.merge",
+            "program.data.adapter is merged into the base before training, so that what is kept"
+            " beside the model does not stand on program.base alone",
+            "name the merged model in program.base in its place, or remove this conversion",
+            shown(wanted.merge),
+        )
     said = {**planned_settings(spec), **program.options}
     if "parameterization" not in spec.space and said.get("parameterization", "full") == "full":
         yield Problem(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inner_trials import contract, rewards
+from inner_trials import adapters, contract, rewards
 from tests.integration import preference_runs, sft_runs
 from tests.integration.sft_runs import Trial
 
@@ -206,7 +206,11 @@ def test_a_run_may_start_from_another_runs_adapter(
         data={**pairs, "adapter": adapter},
         max_steps=1,
         learning_rate=1e-12,
+        parameterization="lora",
+        keep_adapter=True,
     )
+    noted = json.loads((second.model / "adapter" / "base.json").read_text())
+    assert noted["adapter_sha256"] == adapters.weights_digest(adapter), "it stands on the first"
     from safetensors.torch import load_file
 
     merged, start = (load_file(t.model / "model.safetensors") for t in (second, first))

@@ -125,6 +125,27 @@ def test_an_adapter_for_another_base_is_refused(
     assert "is for another base" in refused(capsys, study.run(program))
 
 
+@pytest.mark.parametrize(
+    ("note", "reason"),
+    [
+        ({"adapter_sha256": "1" * 64}, "adapter: it was trained on its base with another adapter"),
+        ({"weights_sha256": "1" * 64}, "adapter: it was trained on another base"),
+        ([], "adapter/base.json: expected a JSON object"),
+        ("{", "adapter/base.json: not JSON"),
+    ],
+)
+def test_an_adapter_that_does_not_stand_on_the_base_alone_is_refused(
+    study: Study, capsys: pytest.CaptureFixture[str], note: object, reason: str
+) -> None:
+    adapter = study.root / "adapter"
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+    demo_task._write_safetensors(adapter_file(adapter), {name: (4, demo_task.HIDDEN)}, 0)
+    study.inputs["adapter"] = adapter
+    assert study.run("dpo") == 0
+    (adapter / "base.json").write_text(note if isinstance(note, str) else json.dumps(note))
+    assert reason in refused(capsys, study.run("dpo"))
+
+
 def adapter_file(directory: Path) -> Path:
     directory.mkdir()
     (directory / "adapter_config.json").write_text("{}")

@@ -120,3 +120,11 @@ def test_the_schema_tells_editors_of_conversions() -> None:
     text = str(json_schema())
     assert "ConvertSpec" in text
     assert "gptq" in text
+
+
+def test_an_adapter_that_stands_on_another_one_cannot_be_merged_into_the_base_alone() -> None:
+    data = {**SFT["program"].get("data", {}), "adapter": "earlier"}
+    for merge in (True, False):
+        said = refusals({"merge": merge}, program__options=LORA, program__data=data)
+        assert "program.data.adapter is merged into the base before training" in said
+    assert study({"quantize": "int8"}, program__options=LORA, program__data=data).convert

@@ -1,10 +1,13 @@
 """Reading a program's settings from the params document."""
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
+from inner_trials.adapters import AdapterSettings
+from inner_trials.sampling import SamplingSettings
 from inner_trials.settings import SettingsError, above, at_least, read_settings
 
 
@@ -47,7 +50,9 @@ def test_whole_numbers_and_floats_stand_for_each_other_where_nothing_is_lost() -
         ("rate", 0.0, "0.0 must be more than 0.0"),
         ("rate", float("nan"), "nan must be more than 0.0"),
         ("rate", float("inf"), "inf must be more than 0.0"),
+        ("rate", 10**400, f"{10**400} is not a number"),
         ("steps", 0, "0 must be 1 or more"),
+        ("steps", 10**400, f"{10**400} must be {2**53} or less"),
         ("packing", 1, "1 is not true or false"),
         ("schedule", "linear", "'linear' is not one of constant, cosine"),
         ("cap", "x", "'x' is not a whole number or null"),
@@ -61,3 +66,18 @@ def test_a_wrong_value_is_refused_with_the_rule(name: str, value: object, messag
 
 def test_null_is_taken_where_it_is_allowed() -> None:
     assert read_settings(Example, {"options": {"cap": None}}).cap is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "rule"),
+    [
+        (SamplingSettings, "top_p", 1.5, "1.5 must be 1.0 or less"),
+        (SamplingSettings, "min_p", 2.0, "2.0 must be 1.0 or less"),
+        (AdapterSettings, "lora_dropout", 1.0, "1.0 must be less than 1.0"),
+    ],
+)
+def test_a_share_that_no_library_takes_or_that_leaves_nothing_is_refused(
+    kind: Any, name: str, value: float, rule: str
+) -> None:
+    with pytest.raises(SettingsError, match=rf"options.{name}: {re.escape(rule)}"):
+        read_settings(kind, {"options": {name: value}})
