@@ -123,14 +123,14 @@ class Run:
         prompts = [self.encoded[row] for row in rows]
         completions = self.learner.sample(prompts)
         components = self._components(rows, completions)
-        weights = {"well_formed": self.job.settings.format_weight}
+        settings, weights = self.job.settings, {"well_formed": self.job.settings.format_weight}
         scores = [sum(weights.get(n, 1.0) * v for n, v in each.items()) for each in components]
         batch = self.learner.judge(prompts, completions, scores)
         self._record(rows, completions, batch, components, scores)
         found = self.learner.update(batch, self.step + 1)
         self.step += 1
         self.tokens += int(batch.attention.sum())
-        if self.step % self.job.settings.report_every == 0:
+        if self.step % settings.report_every == 0 or self.step >= settings.max_steps:
             values = {REPORTED[name]: value for name, value in found.items() if name in REPORTED}
             values["train/tokens_per_s"] = int(batch.attention.sum()) / (time.monotonic() - began)
             self._report(values | self._measured(batch, completions, components, scores))

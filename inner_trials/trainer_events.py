@@ -90,6 +90,9 @@ class TrialEvents(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         if state.global_step >= state.max_steps:
+            # The last steps count, too, where report_every divides them by nothing: a loss that
+            # became NaN in them must not end as a model.
+            control.should_log = True
             # All is done: what counts is the model, and a checkpoint of the end helps nobody.
             control.should_save = False
         elif distributed.agreed(said=reporting.should_stop()):

@@ -63,6 +63,21 @@ def test_every_health_metric_is_reported_at_its_steps(full: Trial) -> None:
     assert full.values("train/learning_rate")[60] == pytest.approx(2e-3)
 
 
+def test_the_last_steps_are_reported_whatever_report_every_is(task: Path, tmp_path: Path) -> None:
+    trial = sft_runs.train(tmp_path / "run", task, max_steps=5, report_every=4)
+    assert list(trial.values("train/loss")) == [4, 5]
+
+
+def test_a_loss_that_is_no_number_after_the_last_report_is_no_model(
+    task: Path, tmp_path: Path
+) -> None:
+    wild = {"learning_rate": 1e30, "max_grad_norm": 0, "warmup_steps": 0}
+    more = {"max_steps": 3, "report_every": 10}
+    status = contract.EXIT_NOT_FINITE
+    trial = sft_runs.train(tmp_path / "run", task, status=status, **wild, **more)
+    assert not (trial.model / "model.safetensors").exists()
+
+
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     full: Trial, task: Path, tmp_path: Path
 ) -> None:
