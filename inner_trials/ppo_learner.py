@@ -270,8 +270,11 @@ class Learner:
         return loss, {name: float(value) for name, value in measured.items()}
 
     def _autocast(self) -> Any:
-        device = self.model.device.type
-        if self._settings.precision == "fp32" or device == "cpu":
+        device, precision = self.model.device.type, self._settings.precision
+        if precision == "auto":
+            has_bf16 = device != "cpu" and torch.cuda.is_bf16_supported()
+            precision = "bf16" if has_bf16 else "fp32"
+        if precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(device, dtype=torch.bfloat16)
 

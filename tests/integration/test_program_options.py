@@ -195,6 +195,22 @@ def test_ppo_samples_by_the_same_options(task: Path, options: dict[str, Any]) ->
     assert len({tuple(ids) for ids in learner.sample([[2, 5, 6, 1, 3]] * 8)}) == 1
 
 
+def test_ppo_computes_in_the_precision_that_is_asked_for(task: Path) -> None:
+    from inner_trials import models
+    from inner_trials.ppo_learner import Learner
+    from inner_trials.ppo_settings import Settings
+
+    found = {}
+    for precision in ("fp32", "auto", "bf16"):
+        given = {"precision": precision, "kl_coef": 0.0}
+        settings = read_settings(Settings, {"options": given})
+        learner = Learner(models.load_model(task / "base"), settings, pad=0, ends=[1])
+        found[precision] = learner.judge([[2, 5, 6, 1, 3]], [[7, 8, 1]], [1.0]).logprobs
+    assert torch.equal(found["fp32"], found["auto"]), "there is no GPU"
+    assert not torch.equal(found["fp32"], found["bf16"])
+    assert torch.allclose(found["fp32"], found["bf16"], atol=0.05)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", GREEDY, ids=str)
 def test_rejection_sampling_samples_by_the_same_options(
