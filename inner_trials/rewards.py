@@ -7,11 +7,12 @@ is loaded, so that a reward model that changed is refused instead of scoring som
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from inner_trials import adapters, models, pins
+from inner_trials import adapters, failures, models, pins
 from inner_trials.models import ModelError
 
 FILE: Final = "reward.json"
@@ -95,6 +96,8 @@ class RewardModel:
         model = models.load_model(directory, auto_class="AutoModelForSequenceClassification")
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self._model: Any = model.to(device).eval()
+        # Where an answer ends is read from it.
+        model.config.get_text_config().pad_token_id = self._tokenizer.pad_token_id
         self._max_length = min(max_length, models.context_tokens(directory) or max_length)
 
     @property
@@ -104,7 +107,11 @@ class RewardModel:
     def score(
         self, prompts: Sequence[Any], answers: Sequence[str], *, batch_size: int = 64
     ) -> list[float]:
-        """The reward of each answer to its prompt (a text, or messages), in order."""
+        """The reward of each answer to its prompt (a text, or messages), in order.
+
+        Raises:
+            NotFinite: one is no number.
+        """
         import torch
 
         ids = [self._encode(p, a) for p, a in zip(prompts, answers, strict=True)]
@@ -123,6 +130,8 @@ class RewardModel:
                 ).logits
             for index, value in zip(batch, logits[:, 0].float().tolist(), strict=True):
                 scores[index] = value
+        if not all(map(math.isfinite, scores)):
+            raise failures.NotFinite("the reward model gave a score that is no number")
         return scores
 
     def _encode(self, prompt: Any, answer: str) -> list[int]:

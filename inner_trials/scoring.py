@@ -1,12 +1,10 @@
 """Rewards of completions: a verifier's, a reward model's, and one for an answer's form."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from typing import Any, Final, TypeAlias
 
-from inner_trials import failures
 from inner_trials.environments.turns import Played
 from inner_trials.prompts import Prompt
 from inner_trials.verifiers.protocol import Verdict, Verifier
@@ -96,8 +94,6 @@ def learned_reward(model: Any, judge: Judge) -> RewardFunction:
         ended = [judge.has_ended(ids) for ids in completion_ids]
         log_metric("well_formed", sum(ended) / len(ended))
         scores: list[float] = model.score(prompts, list(map(text_of, completions)))
-        if not all(map(math.isfinite, scores)):
-            raise failures.NotFinite("the reward model gave a score that is no number")
         return scores
 
     return learned

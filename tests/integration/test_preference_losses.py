@@ -1,5 +1,6 @@
 """The losses of DPO and of Bradley and Terry: TRL's numbers against hand-computed ones; masks."""
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pytest
 
 from inner_trials import demo_task, dpo, pairs, reward_model, rewards
 from inner_trials.data import DataError
+from inner_trials.failures import NotFinite
 from inner_trials.settings import read_settings
 
 # The libraries warn about each other while they are imported.
@@ -300,6 +302,35 @@ def test_bradley_and_terry_is_what_the_frozen_rewards_give_by_hand(
     assert loss_of(trainer, batch_of(trainer)) == pytest.approx(wanted / 2, rel=1e-5)
     alone = judge.score(prompts[:1], [PAIRS[0]["chosen"]])
     assert alone[0] == pytest.approx(chosen[0], abs=1e-5), "company changes no reward"
+
+
+def saved_judge(trainer: Any, directory: Path) -> Path:
+    trainer.model.save_pretrained(directory)
+    trainer.processing_class.save_pretrained(directory)
+    return directory
+
+
+def test_a_judge_whose_config_names_no_padding_scores_each_answer_at_its_own_end(
+    bases: tuple[Path, Path], tmp_path: Path
+) -> None:
+    trainer = classifier(bases[0], PAIRS)
+    trainer.model.score.weight.data.mul_(20.0)
+    directory = saved_judge(trainer, tmp_path / "model")
+    prompts, answers = [pair["prompt"] for pair in PAIRS], [pair["chosen"] for pair in PAIRS]
+    named = rewards.RewardModel(directory).score(prompts, answers)
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "pad_token_id": None}))
+    assert rewards.RewardModel(directory).score(prompts, answers) == named
+
+
+def test_a_reward_that_is_no_number_ends_what_would_learn_from_it(
+    bases: tuple[Path, Path], tmp_path: Path
+) -> None:
+    trainer = classifier(bases[0], PAIRS)
+    trainer.model.score.weight.data.fill_(float("nan"))
+    judge = rewards.RewardModel(saved_judge(trainer, tmp_path / "model"))
+    with pytest.raises(NotFinite, match="the reward model gave a score that is no number"):
+        judge.score([PAIRS[0]["prompt"]], [PAIRS[0]["chosen"]])
 
 
 def test_a_prompt_that_fills_max_length_is_refused_or_dropped_as_asked(
