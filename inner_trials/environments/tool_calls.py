@@ -37,9 +37,12 @@ class CallReader:
         """The words of an answer, and what it calls; what cannot be read is words."""
         from trl.chat_template_utils import parse_response
 
-        parsed = parse_response(
-            self._tokenizer, list(answer), prefix=list(prefix), tools=self._tools
-        )
+        try:
+            parsed = parse_response(
+                self._tokenizer, list(answer), prefix=list(prefix), tools=self._tools
+            )
+        except RecursionError:  # a call of nothing but opening brackets, which policies fall into
+            return self._tokenizer.decode(answer, skip_special_tokens=True).strip(), []
         calls = [_call(call) for call in parsed.get("tool_calls") or ()]
         return str(parsed.get("content") or "").strip(), calls
 

@@ -146,8 +146,9 @@ def test_episodes_that_end_before_an_answer_are_worth_nothing_and_say_why(
 
 
 @pytest.mark.slow
-def test_what_is_no_call_is_an_answer(tools: Any, tokenizer: Any) -> None:
-    (state,) = played(tokenizer, tools, ["<|call|>arrange 312<|done|>"])
+@pytest.mark.parametrize("said", ["arrange 312", "[" * 3000, '{"name": 5, "arguments": []}'])
+def test_what_is_no_call_is_an_answer(tools: Any, tokenizer: Any, said: str) -> None:
+    (state,) = played(tokenizer, tools, [f"<|call|>{said}<|done|>"], room=4000)
     assert (state.reward, state.turns, state.calls) == (0.0, 1, 0)
 
 
