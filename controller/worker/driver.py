@@ -97,19 +97,21 @@ class StudyDriver:
         self._notes_since = None
 
     def tick(self, news: set[str]) -> None:
-        """Do everything that can be done now.
+        """Do everything that can be done now; `news` is that of all studies of the worker.
 
         Raises:
             StaleFence: another worker holds the study; drop this driver.
             LedgerUnavailable: nothing was written; call `reload` once the ledger answers.
         """
         ctx = self._ctx
-        ctx.news |= news
+        # Only its own: what is news to other studies would be kept for ever.
+        ctx.news |= news.intersection(a.handle for a in self.view.attempts())
         ctx.lease_until, ctx.clock_ahead = self.lease_until, self.clock_ahead
         try:
             if self._bundle_damage and self.view.study.state not in STUDY_TERMINAL:
                 raise BundleChanged(self._bundle_damage)
-            self._act()
+            if self.condition is None or ctx.clock.monotonic() >= self._condition_at:
+                self._act()
             self._read_commands()
             self._check_condition()
             self._take_steps()
