@@ -15,8 +15,8 @@ _SIGINFO_BYTES: Final = 128
 _MESSAGE_BYTES: Final = 4096
 _WATCH: Final = 0x00000002 | 0x02000000 | 0x80000000
 """IN_MODIFY | IN_DONT_FOLLOW | IN_ONESHOT."""
-_WATCH_FILES: Final = 0x00000008 | 0x00000080
-"""IN_CLOSE_WRITE | IN_MOVED_TO."""
+_WATCH_TOUCHED: Final = 0x00000004
+"""IN_ATTRIB."""
 _IN_CLOEXEC_NONBLOCK: Final = 0o2000000 | 0o4000
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -75,8 +75,8 @@ def watch_once(inotify: int, path: str) -> int:
 
 
 def watch_directory(inotify: int, path: str) -> int:
-    """Have every file that is made or written in a directory told; -1 when it cannot be."""
-    watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), _WATCH_FILES)
+    """Have every file that is touched in a directory told; -1 when it cannot be."""
+    watch: int = _libc.inotify_add_watch(inotify, os.fsencode(path), _WATCH_TOUCHED)
     return watch
 
 

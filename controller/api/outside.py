@@ -38,16 +38,15 @@ class Outside:
         _check_open(study)
         own = hashlib.sha256(f"{study.id}\0{client}".encode()).hexdigest()
         token = f"arlt_{secrets.token_urlsafe(32)}"
-        held = self._records.fetched_by(own)
-        ready = [] if held is None else [held]
+        seen = self._records.look(f"arl-{study.id}-")
+        ready = [one.name for one in seen if one.client == own]
         if study.state is not StudyState.PAUSED:  # nothing new begins; what one has goes on
-            ready += self._records.offered(f"arl-{study.id}")
+            ready += [one.name for one in seen if one.client is None]
         for name in ready:
-            if not _is_of(name, study.id) or self._records.read_end(name) is not None:
+            if self._records.read_end(name) is not None:
                 continue
-            offer = self._records.read_offer(name)
-            if offer is not None and self._records.claim(name, own, _digest(token)):
-                self._records.remember(own, name)
+            offer = self._records.claim(name, own, _digest(token))
+            if offer is not None:
                 return name, offer, token
         return None
 
@@ -55,16 +54,14 @@ class Outside:
         """Record what a report says, once, and that its worker lives; whether to stop. Raises
         StaleFence."""
         name, offer = self._held(trial_id, token)
+        sent = {}
+        if report.values:
+            lines = "".join(f"{json.dumps(value.line())}\n" for value in report.values)
+            sent[layout.REPORTS] = (lines.encode(), offer["report_bytes"])
+        if report.log:
+            sent[LOG] = (report.log.encode(errors="replace"), offer["log_bytes"])
         with self._records.alone(name):
-            number = report.number
-            if number is None or not self._records.is_repeated(name, number):
-                self._add_values(name, offer, [value.line() for value in report.values])
-                if report.log:
-                    said = report.log.encode(errors="replace")
-                    self._records.append(name, LOG, said, offer["log_bytes"])
-                if number is not None:
-                    self._records.take(name, number)
-        self._records.beat(name)
+            self._records.hear(name, report.number, sent)
         if report.values:
             self._records.ring(name)
         return self._records.is_stopping(name)
@@ -81,30 +78,22 @@ class Outside:
             raise
 
     def _tell(self, trial_id: str, token: str, told: Told, uploads: Uploads) -> bool:
-        name, offer = self._held(trial_id, token, ended_too=True)
+        name, _ = self._held(trial_id, token, ended_too=True)
         with self._records.alone(name):
             if self._records.read_end(name) is None:
                 if told.artifact is not None:
                     self._lay_out(uploads, told.artifact, name)
-                self._add_values(
-                    name,
-                    offer,
-                    [
-                        {"step": told.step, "metric": metric, "value": value}
-                        for metric, value in told.metrics.items()
-                    ],
-                )
+                values = [
+                    {"step": told.step, "metric": metric, "value": value}
+                    for metric, value in told.metrics.items()
+                ]
                 ended = _exit(told, stopping=self._records.is_stopping(name))
-                if self._records.end(name, ended, told=True):
+                if self._records.end(name, ended, told=values):
                     return True
-            if self._records.is_told(name):
+            end = self._records.read(name).end
+            if end is not None and end["told"] is not None:
                 return False
         raise _stale(trial_id)
-
-    def _add_values(self, name: str, offer: dict[str, Any], values: list[dict[str, Any]]) -> None:
-        if values:
-            lines = "".join(f"{json.dumps(value)}\n" for value in values).encode()
-            self._records.append(name, layout.REPORTS, lines, offer["report_bytes"])
 
     def _lay_out(self, uploads: Uploads, digest: str, name: str) -> None:
         """The told artifact as the attempt's output, in place of what a cut try left there."""
@@ -112,6 +101,7 @@ class Outside:
             raise InvalidInput(f"artifact {digest}: you did not send this tree; send it first")
         output = self._records.attempt(name) / layout.OUTPUT / MODEL
         remove_tree(output)
+        output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._service.store.copy_tree(digest, output)
 
     def input_tree(self, trial_id: str, token: str, mount: str) -> str:
@@ -132,11 +122,11 @@ class Outside:
         for name in self._records.names():
             if not name.startswith(f"arl-{trial_id}."):
                 continue
-            claim, offer = self._records.read_claim(name), self._records.read_offer(name)
-            if claim is None or offer is None or claim["token"] != wanted:
+            known = self._records.read(name)
+            if known.offer is None or known.token != wanted:
                 continue
             if ended_too or self._records.read_end(name) is None:
-                return name, offer
+                return name, known.offer
         raise _stale(trial_id)
 
 
@@ -157,10 +147,6 @@ def _check_open(study: Study) -> None:
             f"study {study.name} runs its trials on target {name}; outside workers get those of "
             "studies with target.name: outside"
         )
-
-
-def _is_of(name: str, study_id: str) -> bool:
-    return name.startswith(f"arl-{study_id}")
 
 
 def _digest(token: str) -> str:

@@ -18,6 +18,7 @@ class News:
     """One listener. Thread-safe, though only one thread waits at a time."""
 
     def __init__(self, directory: Path) -> None:
+        """A file that is touched there is news of the attempt of that name."""
         self._inotify = linux.open_inotify()
         if self._inotify >= 0:
             linux.watch_directory(self._inotify, str(directory))

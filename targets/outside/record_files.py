@@ -1,48 +1,86 @@
-"""Small documents in files: whole or not at all, whoever writes beside."""
+"""Small files that several processes write: whole or not at all."""
 
+import fcntl
 import json
+import mmap
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-Document = dict[str, Any]
+from ledger.files import write_all
+from targets.outside.facts import Document
 
 
 def read_document(path: Path) -> Document | None:
-    """None where there is none."""
+    """None where there is none, or it did not survive that the machine went down."""
     try:
         found: Document = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
     return found
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    replace_file(path, json.dumps(document).encode())
-
-
-def replace_file(path: Path, data: bytes) -> None:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        draft.write_bytes(data)
+        draft.write_bytes(json.dumps(document).encode())
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)
         raise
 
 
-def write_once(path: Path, document: Mapping[str, Any]) -> bool:
-    """Whether this call was the one that wrote it; never half written."""
-    if path.exists():
-        return False
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+def write_at(path: Path, start: int, data: bytes) -> None:
+    """Write these bytes there. Repeating it changes nothing."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
     try:
-        draft.write_bytes(json.dumps(document).encode())
-        os.link(draft, path)
-    except FileExistsError:
-        return False
+        os.lseek(descriptor, start, os.SEEK_SET)
+        write_all(descriptor, data)
     finally:
-        draft.unlink(missing_ok=True)
-    return True
+        os.close(descriptor)
+
+
+def size_of(path: Path) -> int:
+    """0 where there is no file."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """While nobody else has the file locked. Raises FileNotFoundError where there is none, or it
+    was deleted meanwhile."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink == 0:
+            raise FileNotFoundError(path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def add_line(path: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        os.write(descriptor, f"{text}\n".encode("ascii"))
+    finally:
+        os.close(descriptor)
+
+
+def find_line(path: Path, beginning: str) -> str | None:
+    """What follows `beginning` in the first whole line that has it, without holding the file."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            at = data.find(beginning.encode("ascii"))
+            end = data.find(b"\n", at)
+            return None if min(at, end) < 0 else data[at + len(beginning) : end].decode("ascii")
+    except (FileNotFoundError, ValueError):  # there is none, or nothing in it
+        return None

@@ -1,45 +1,49 @@
-"""What is known of an outside attempt, in files that the server and the study's worker share.
+"""What is known of outside attempts, in files that the server and the study's worker share.
 
 Below the root:
-    offers/<name>           an empty file while nobody has fetched the attempt
-    attempts/<name>/        offer.json, claim.json, beat.json, stop, reports.jsonl, log, end.json,
-                            output/, lock, taken.json
-    clients/<digest>        name of the attempt that a client of a study last fetched
-    news/<name>             touched whenever something happened to the attempt
+    records/<name>          its facts (`facts.py`), touched when its study's worker should look
+    attempts/<name>/        made once its worker sends more than the end: heard.json,
+                            reports.jsonl, log, output/
     logs/<name>.log         of released attempts
-    told/<digest>           name of the released attempt whose end was told with that token
-    gone/                   released attempts on their way out
+    told/<2 digits>         a line for each token with which the end of a released attempt was told
+    gone/                   what released attempts sent, on its way out
 
-Every fact that only one may state (claim, end) is a hard link made once: the first one counts.
+Most trials are asked for and told and send nothing else: each is one file, gone before a disk has
+seen it.
 """
 
-import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ledger.errors import InvalidInput, StaleFence
-from ledger.files import write_all
 from targets import layout
 from targets.disk_errors import disk_errors
-from targets.outside.record_files import (
-    Document,
-    read_document,
-    replace_file,
-    write_document,
-    write_once,
-)
+from targets.outside import facts as f
+from targets.outside import record_files as files
+from targets.outside.facts import Document, Facts, add_fact, read_facts
+from targets.outside.overdue import find_overdue
 from targets.outside.stamps import elapsed_s, stamp
 from targets.protocol import Exit, ExitCause
 
-LEASE_S: Final = 120.0
-"""An outside worker that is silent for so long is taken for dead."""
-_PARTS: Final = ("offers", "attempts", "clients", "news", "logs", "told", "gone")
+RECORDS: Final = "records"
+_PARTS: Final = (RECORDS, "attempts", "logs", "told", "gone")
 _LOG_FILE: Final = "log"
+_HEARD: Final = "heard.json"
+_FORGET_ABOVE: Final = 1000
+
+
+class Seen(NamedTuple):
+    """An attempt that has not ended."""
+
+    since_ns: int
+    name: str
+    client: str | None
+    """Digest of the client that fetched it; None while nobody has."""
 
 
 class Records:
@@ -47,144 +51,163 @@ class Records:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._seen: dict[str, tuple[int, str | None, bool]] = {}
+        """By attempt: how long its file was when `look` read it, whose it was and whether it had
+        ended."""
         with disk_errors(f"making {root}"):
             for part in _PARTS:
                 (root / part).mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def attempt(self, name: str) -> Path:
-        """Its directory. Raises InvalidInput for what can be no attempt's name."""
-        if not layout.is_name(name):
-            raise InvalidInput(f"attempt handle {name!r}: must be {layout.NAME_RULE}")
-        return self.root / "attempts" / name
+        """The directory of what its worker sent. Raises InvalidInput for what can be no
+        attempt's name."""
+        return self.root / "attempts" / _checked(name)
+
+    def _record(self, name: str) -> Path:
+        return self.root / RECORDS / _checked(name)
+
+    def read(self, name: str) -> Facts:
+        """Empty for one that was never offered here, or was released."""
+        return read_facts(self._record(name)) or Facts()
 
     # --- offering --------------------------------------------------------------------------------
 
     def offer(self, name: str, document: Document) -> None:
         """Put the attempt out, unless it was before."""
-        directory = self.attempt(name)
-        with disk_errors(f"offering {name}"):
-            directory.mkdir(mode=0o700, exist_ok=True)
-            (directory / layout.OUTPUT).mkdir(exist_ok=True)
-            if write_once(directory / "offer.json", document):
-                (self.root / "offers" / name).touch()
+        if self.read(name).offer is None:
+            with disk_errors(f"offering {name}"):
+                add_fact(self._record(name), f.OFFER, document, create=True)
 
-    def offered(self, prefix: str) -> list[str]:
-        """Attempts whose name begins so and that nobody has fetched, the oldest first."""
-        found = []
-        for entry in os.scandir(self.root / "offers"):
+    def look(self, prefix: str) -> list[Seen]:
+        """Attempts whose name begins so and that have not ended, the oldest first."""
+        found, here = [], 0
+        for entry in os.scandir(self.root / RECORDS):
+            here += 1
             if entry.name.startswith(prefix):
                 try:
-                    found.append((entry.stat().st_mtime_ns, entry.name))
+                    status = entry.stat()
                 except FileNotFoundError:
                     continue
-        return [name for _, name in sorted(found)]
+                client, is_over = self._look_at(entry.name, status.st_size)
+                if not is_over:
+                    found.append(Seen(status.st_mtime_ns, entry.name, client))
+        if len(self._seen) > 2 * here + _FORGET_ABOVE:
+            self._seen = {}
+        return sorted(found, key=lambda one: one[:2])
+
+    def _look_at(self, name: str, size: int) -> tuple[str | None, bool]:
+        """Who has an attempt whose file is so long, and whether it ended: the file is read again
+        only once it has grown."""
+        known_size, client, is_over = self._seen.get(name, (-1, None, False))
+        if known_size != size:
+            known = self.read(name)
+            client = None if known.claim is None else str(known.claim["client"])
+            is_over = known.end is not None
+            self._seen[name] = (size, client, is_over)
+        return client, is_over
 
     def read_offer(self, name: str) -> Document | None:
-        return read_document(self.attempt(name) / "offer.json")
+        return self.read(name).offer
 
     # --- what its worker does --------------------------------------------------------------------
 
-    def claim(self, name: str, client: str, token_digest: str) -> bool:
-        """Whether the attempt is this client's now. Its own one it may claim again: the token it
-        had before opens nothing any more. One that was told of and released since it was seen
-        among the offers, by a client that was faster, is nobody's."""
-        try:
-            is_mine = self._claim(name, client, token_digest)
-        except FileNotFoundError:
-            return False
-        if is_mine:
-            self.ring(name)
-        return is_mine
-
-    def _claim(self, name: str, client: str, token_digest: str) -> bool:
-        directory = self.attempt(name)
+    def claim(self, name: str, client: str, token_digest: str) -> Document | None:
+        """The offer of an attempt that is this client's now; else None. Its own one it may claim
+        again: the token it had before opens nothing any more. One that was told of and released
+        since it was seen, by a client that was faster, is nobody's."""
+        known = self.read(name)
+        if known.offer is None or (known.claim is not None and known.claim["client"] != client):
+            return None
         claim = {"client": client, "token": token_digest, "at": stamp()}
-        with disk_errors(f"claiming {name}", missing_ok=True):
-            first = write_once(directory / "claim.json", claim)
-            if not first:
-                held = read_document(directory / "claim.json") or {}
-                if held.get("client") != client:
-                    return False
-                write_document(directory / "claim.json", {**held, "token": token_digest})
-            write_document(directory / "beat.json", stamp())
-            (self.root / "offers" / name).unlink(missing_ok=True)
-        return True
-
-    def read_claim(self, name: str) -> Document | None:
-        return read_document(self.attempt(name) / "claim.json")
-
-    def beat(self, name: str) -> None:
-        """Its worker lives."""
-        with disk_errors(f"hearing of {name}"):
-            write_document(self.attempt(name) / "beat.json", stamp())
+        try:
+            with disk_errors(f"claiming {name}", missing_ok=True):
+                add_fact(self._record(name), f.CLAIM, claim)
+        except FileNotFoundError:
+            return None
+        first = self.read(name).claim
+        return known.offer if first is not None and first["client"] == client else None
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """What a worker sends of one attempt is taken one after the other. Raises StaleFence:
         it was released meanwhile."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            with disk_errors(f"hearing of {name}", missing_ok=True):
-                descriptor = os.open(self.attempt(name) / "lock", flags, 0o600)
-        except FileNotFoundError:
-            raise StaleFence(f"attempt {name} is over: ask for another") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def is_repeated(self, name: str, number: int) -> bool:
-        """Whether a report with this number, or a later one, was taken before."""
-        last = read_document(self.attempt(name) / "taken.json")
-        return last is not None and number <= int(last["number"])
-
-    def take(self, name: str, number: int) -> None:
-        """Remember that the report with this number was taken."""
-        with disk_errors(f"reports of {name}"):
-            write_document(self.attempt(name) / "taken.json", {"number": number})
-
-    def append(self, name: str, file: str, data: bytes, limit: int) -> None:
-        """Add to its reports or its log, which end at `limit` bytes."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with disk_errors(f"reports of {name}"):
-            descriptor = os.open(self.attempt(name) / file, flags, 0o600)
+        with ExitStack() as held:
             try:
-                room = limit - os.fstat(descriptor).st_size
-                write_all(descriptor, data[: max(0, room)])
-            finally:
-                os.close(descriptor)
+                with disk_errors(f"hearing of {name}", missing_ok=True):
+                    held.enter_context(files.locked(self._record(name)))
+            except FileNotFoundError:
+                raise StaleFence(f"attempt {name} is over: ask for another") from None
+            yield
 
-    def end(self, name: str, ended: Exit, *, told: bool = False) -> bool:
-        """State how it ended; False when that was stated before. `told`: by its worker."""
-        claim = self.read_claim(name)
+    def hear(
+        self,
+        name: str,
+        number: int | None = None,
+        sent: Mapping[str, tuple[bytes, int]] | None = None,
+    ) -> None:
+        """Its worker lives, and adds `sent` to its files, of which each ends at so many bytes,
+        once for each rising number.
+
+        Where each file ends is noted together with the number, before anything is added: one
+        that was cut short is put where it was to be when it is sent again.
+        """
+        directory, sent = self.attempt(name), sent or {}
+        with disk_errors(f"reports of {name}"):
+            heard = files.read_document(directory / _HEARD) or {}
+            last, ends = heard.get("number"), heard.get("ends", {})
+            if number is None or last is None or number > last:
+                starts = {file: files.size_of(directory / file) for file in sent}
+                if number is not None:
+                    last, ends = number, starts
+            else:
+                starts = ends if number == last else {}
+            directory.mkdir(mode=0o700, exist_ok=True)
+            now = {"at": stamp(), "number": last, "ends": ends}
+            files.write_document(directory / _HEARD, now)
+            for file, (data, limit) in sent.items():
+                start = starts.get(file, limit)
+                whole = data[: max(0, limit - start)]
+                if files.size_of(directory / file) < start + len(whole):
+                    files.write_at(directory / file, start, whole)
+
+    # --- how it ended ----------------------------------------------------------------------------
+
+    def end(self, name: str, ended: Exit, *, told: Sequence[Document] | None = None) -> bool:
+        """State how it ended; False when that was stated before. `told`: by its worker, with
+        these last values."""
+        known = self.read(name)
+        if known.end is not None:
+            return False
         document = {
+            "id": secrets.token_hex(8),
             "cause": str(ended.cause),
             "code": ended.code,
             "detail": layout.one_line(ended.detail),
-            "told": told,
-            "wall_s": 0.0 if claim is None else elapsed_s(claim["at"]),
+            "told": None if told is None else list(told),
+            "wall_s": 0.0 if known.claim is None else elapsed_s(known.claim["at"]),
         }
-        with disk_errors(f"the end of {name}"):
-            first = write_once(self.attempt(name) / "end.json", document)
-            (self.root / "offers" / name).unlink(missing_ok=True)
+        try:
+            with disk_errors(f"the end of {name}", missing_ok=True):
+                add_fact(self._record(name), f.END, document)
+        except FileNotFoundError:
+            return False
         self.ring(name)
-        return first
+        first = self.read(name).end
+        return first is not None and first["id"] == document["id"]
 
     def read_end(self, name: str) -> Exit | None:
         """How it ended; of one that was never offered here, LOST. Ends one that is over its time
         or whose worker fell silent. None while it goes on."""
-        directory = self.attempt(name)
-        found = read_document(directory / "end.json")
-        if found is None:
-            offer = self.read_offer(name)
-            if offer is None:
+        known = self.read(name)
+        if known.end is None:
+            if known.offer is None:
                 return Exit(cause=ExitCause.LOST, code=None, detail="it was never offered here")
-            over = self._overdue(name, offer)
+            over = find_overdue(known, known.offer, self.attempt(name) / _HEARD)
             if over is None:
                 return None
             self.end(name, over)
-            found = read_document(directory / "end.json") or {}
+            known = self.read(name)
+        found = known.end or {"cause": ExitCause.LOST, "code": None, "detail": "", "wall_s": 0.0}
         return Exit(
             cause=ExitCause(found["cause"]),
             code=found["code"],
@@ -192,95 +215,70 @@ class Records:
             wall_s=found["wall_s"],
         )
 
-    def _overdue(self, name: str, offer: Document) -> Exit | None:
-        directory = self.attempt(name)
-        claim, beat = self.read_claim(name), read_document(directory / "beat.json")
-        stop = read_document(directory / layout.STOP)
-        if stop is not None and (claim is None or elapsed_s(stop) > offer["grace_s"]):
-            return Exit(cause=ExitCause.KILLED, code=None, detail="it was asked to stop")
-        if claim is None:
-            return None
-        if elapsed_s(claim["at"]) > offer["timeout_s"]:
-            limit = f"it was not told of within {offer['timeout_s']:g} s"
-            return Exit(cause=ExitCause.DEADLINE, code=None, detail=limit)
-        if beat is not None and elapsed_s(beat) > offer["lease_s"]:
-            silent = f"worker {claim['client']} was silent for {offer['lease_s']:g} s"
-            return Exit(cause=ExitCause.LOST, code=None, detail=silent)
-        return None
-
     # --- asked of it -----------------------------------------------------------------------------
 
     def request_stop(self, name: str) -> None:
-        with disk_errors(f"stopping {name}"):
-            if self.attempt(name).is_dir():
-                write_once(self.attempt(name) / layout.STOP, stamp())
+        known = self.read(name)
+        if known.offer is not None and known.stop is None:
+            with disk_errors(f"stopping {name}"):
+                add_fact(self._record(name), f.STOP, stamp())
         self.ring(name)
 
     def is_stopping(self, name: str) -> bool:
-        return (self.attempt(name) / layout.STOP).exists()
-
-    # --- who fetched what ------------------------------------------------------------------------
-
-    def fetched_by(self, client: str) -> str | None:
-        """The attempt that the client fetched last; `client` is a digest."""
-        try:
-            return (self.root / "clients" / client).read_text(encoding="ascii")
-        except FileNotFoundError:
-            return None
-
-    def remember(self, client: str, name: str) -> None:
-        with disk_errors("remembering a client"):
-            replace_file(self.root / "clients" / client, name.encode())
+        return self.read(name).stop is not None
 
     # --- news ------------------------------------------------------------------------------------
 
     def ring(self, name: str) -> None:
-        """Wake whoever waits for news."""
+        """Wake whoever waits for news. It is only touched: what there is to see is in it."""
         with disk_errors("news"):
-            (self.root / "news" / name).write_bytes(b"")
+            try:
+                os.utime(self._record(name))
+            except FileNotFoundError:
+                return
 
-    # --- the end of it ---------------------------------------------------------------------------
+    # --- after it --------------------------------------------------------------------------------
 
     def release(self, name: str) -> None:
         """Delete all of it but its log. Idempotent."""
-        directory = self.attempt(name)
-        log = directory / _LOG_FILE
-        if log.exists():
-            log.replace(self.root / "logs" / f"{name}.log")
-        claim = self.read_claim(name)
-        if claim is not None and self.is_told(name):
-            replace_file(self.root / "told" / claim["token"], name.encode())
-        self._remove(directory)
-        (self.root / "news" / name).unlink(missing_ok=True)
-        (self.root / "offers" / name).unlink(missing_ok=True)
+        with disk_errors(f"releasing {name}"):
+            try:
+                with files.locked(self._record(name)):
+                    self._put_away(name)
+            except FileNotFoundError:
+                self._put_away(name)
 
-    def _remove(self, directory: Path) -> None:
-        """Out of everyone's sight at once, then file by file: a half-deleted attempt would look
-        like one that nobody has claimed and that has not ended."""
-        gone = self.root / "gone" / f"{directory.name}.{secrets.token_hex(6)}"
-        try:
+    def _put_away(self, name: str) -> None:
+        """Its record goes last: until then nobody can take it for one that has not ended."""
+        directory, known = self.attempt(name), self.read(name)
+        if (directory / _LOG_FILE).exists():
+            (directory / _LOG_FILE).replace(self.root / "logs" / f"{name}.log")
+        if known.end is not None and known.end["told"] is not None:
+            files.add_line(self._told(known.token), f"{known.token} {name}")
+        gone = self.root / "gone" / f"{name}.{secrets.token_hex(6)}"
+        if directory.is_dir():
             directory.rename(gone)
-        except FileNotFoundError:
-            pass
+        self._record(name).unlink(missing_ok=True)
         for left in (self.root / "gone").iterdir():  # of releases that were cut short, too
             shutil.rmtree(left, ignore_errors=True)
 
-    def is_told(self, name: str) -> bool:
-        """Whether its worker stated its end, and nobody before it."""
-        ended = read_document(self.attempt(name) / "end.json")
-        return ended is not None and bool(ended["told"])
-
     def told_with(self, token_digest: str) -> str | None:
         """The released attempt whose end was told with this token."""
-        try:
-            return (self.root / "told" / token_digest).read_text(encoding="ascii")
-        except FileNotFoundError:
-            return None
+        return files.find_line(self._told(token_digest), f"{token_digest} ")
+
+    def _told(self, token_digest: str) -> Path:
+        return self.root / "told" / token_digest[:2]
 
     def log(self, name: str) -> Path:
         """The file of its log, before and after its release."""
-        directory = self.attempt(name)
-        return directory / _LOG_FILE if directory.is_dir() else self.root / "logs" / f"{name}.log"
+        here = self.attempt(name) / _LOG_FILE
+        return here if here.exists() else self.root / "logs" / f"{name}.log"
 
     def names(self) -> Iterable[str]:
-        return sorted(os.listdir(self.root / "attempts"))
+        return sorted(os.listdir(self.root / RECORDS))
+
+
+def _checked(name: str) -> str:
+    if not layout.is_name(name):
+        raise InvalidInput(f"attempt handle {name!r}: must be {layout.NAME_RULE}")
+    return name

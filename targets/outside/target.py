@@ -1,13 +1,18 @@
 """Trials that ARL starts nowhere: workers of one's own ask for them and tell what came of them."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from ledger.errors import Conflict, InvalidInput
 from ledger.records import AttemptKind, Json
 from targets import layout, program_log
+from targets.outside.facts import Document
 from targets.outside.news import News
-from targets.outside.records import LEASE_S, Records
+from targets.outside.overdue import LEASE_S
+from targets.outside.records import RECORDS, Records
 from targets.protocol import (
     AttemptSpec,
     Exit,
@@ -18,7 +23,10 @@ from targets.protocol import (
     OutputReader,
     Program,
 )
-from targets.reports import read_reports
+from targets.reports import parse_report, read_reports
+
+_TOLD: Final = "."
+"""After a cursor: the values that came with the end were given."""
 
 
 class OutsideOutputs:
@@ -46,7 +54,7 @@ class OutsideTarget:
 
     def __init__(self, root: Path) -> None:
         self._records = Records(root)
-        self._news = News(root / "news")
+        self._news = News(root / RECORDS)
 
     def launch(self, spec: AttemptSpec) -> str:
         """Raises InvalidInput for an attempt that is none of a trial's own program."""
@@ -83,19 +91,23 @@ class OutsideTarget:
 
     def observe(self, handle: str, *, cursor: str) -> Observation:
         ended = self._records.read_end(handle)
+        known = self._records.read(handle)
         reports = read_reports(
             str(self._records.attempt(handle) / layout.REPORTS),
-            cursor,
-            quota_bytes=self._quota(handle),
+            cursor.removesuffix(_TOLD),
+            quota_bytes=0 if known.offer is None else int(known.offer["report_bytes"]),
             ended=ended is not None,
         )
-        return Observation(
+        seen = Observation(
             values=reports.values,
             cursor=reports.cursor,
             more=reports.more,
             rejected=reports.rejected,
             exit=ended,
         )
+        if ended is None or known.end is None or reports.more:
+            return seen
+        return _with_told(seen, known.end, is_new=not cursor.endswith(_TOLD))
 
     def request_stop(self, handle: str) -> None:
         self._records.request_stop(handle)
@@ -154,6 +166,15 @@ class OutsideTarget:
         if self._records.read_end(handle) is None:
             raise Conflict(f"attempt {handle} is not ended: wait for its end before {what}")
 
-    def _quota(self, handle: str) -> int:
-        offer = self._records.read_offer(handle)
-        return 0 if offer is None else int(offer["report_bytes"])
+
+def _with_told(seen: Observation, end: Document, *, is_new: bool) -> Observation:
+    """What came with the end, after everything that was reported before it."""
+    told = (end["told"] or ()) if is_new else ()
+    parsed = [parse_report(json.dumps(value).encode()) for value in told]
+    values = tuple(value for value in parsed if value is not None)
+    return replace(
+        seen,
+        values=seen.values + values,
+        cursor=seen.cursor + _TOLD,
+        rejected=seen.rejected + len(parsed) - len(values),
+    )

@@ -11,6 +11,8 @@ import pytest
 
 from ledger.errors import Conflict, InvalidInput, StaleFence
 from ledger.records import AttemptKind
+from targets.outside import record_files
+from targets.outside.record_files import write_at
 from targets.outside.records import Records
 from targets.outside.target import OutsideTarget
 from targets.protocol import AttemptSpec, Exit, ExitCause
@@ -37,6 +39,11 @@ def spec(**limits: float) -> AttemptSpec:
     return made
 
 
+def offered(worker: Records) -> list[str]:
+    """What nobody has fetched."""
+    return [one.name for one in worker.look("arl-") if one.client is None]
+
+
 def settle(target: OutsideTarget, *handles: str) -> None:
     """Take the news that a first wait always has."""
     target.wait(handles, 0.0)
@@ -45,11 +52,11 @@ def settle(target: OutsideTarget, *handles: str) -> None:
 def test_a_launch_is_an_offer_made_once(target: OutsideTarget, worker: Records) -> None:
     wanted = spec()
     assert target.launch(wanted) == target.launch(wanted) == wanted.name
-    assert worker.offered("arl-") == [wanted.name]
+    assert offered(worker) == [wanted.name]
     assert target.observe(wanted.name, cursor="").exit is None
     assert worker.claim(wanted.name, "one", "a")
     assert target.launch(wanted) == wanted.name
-    assert worker.offered("arl-") == []
+    assert offered(worker) == []
 
 
 def test_one_of_many_workers_gets_an_attempt(target: OutsideTarget, worker: Records) -> None:
@@ -106,7 +113,7 @@ def test_values_come_in_order(target: OutsideTarget, worker: Records) -> None:
     name = target.launch(spec())
     worker.claim(name, "one", "a")
     lines = b'{"step": 1, "metric": "loss", "value": 0.5}\n'
-    worker.append(name, "reports.jsonl", lines, 1000)
+    worker.hear(name, sent={"reports.jsonl": (lines, 1000)})
     first = target.observe(name, cursor="")
     assert [value.value for value in first.values] == [0.5]
     assert target.observe(name, cursor=first.cursor).values == ()
@@ -140,7 +147,7 @@ def test_a_worker_that_reports_keeps_it(target: OutsideTarget, worker: Records) 
     worker.claim(name, "one", "a")
     for _ in range(5):
         time.sleep(0.2)
-        worker.beat(name)
+        worker.hear(name)
         assert target.observe(name, cursor="").exit is None
 
 
@@ -160,7 +167,7 @@ def test_stopped_and_killed_attempts_end(target: OutsideTarget, worker: Records)
     assert ended.cause is ExitCause.KILLED
     time.sleep(0.3)
     assert target.observe(asked, cursor="").exit is not None
-    assert worker.offered("arl-") == []
+    assert offered(worker) == []
 
 
 def test_an_ended_attempt_is_released_but_for_its_log(
@@ -168,13 +175,13 @@ def test_an_ended_attempt_is_released_but_for_its_log(
 ) -> None:
     name = target.launch(spec())
     worker.claim(name, "one", "a")
-    worker.append(name, "log", b"hello", 1000)
+    worker.hear(name, sent={"log": (b"hello", 1000)})
     with pytest.raises(Conflict):
         target.release(name)
     with pytest.raises(Conflict):
         target.outputs(name)
     assert [found.running for found in target.list_owned("ledger-1")] == [True]
-    worker.end(name, DONE, told=True)
+    worker.end(name, DONE, told=())
     target.release(name)
     target.release(name)
     assert target.list_owned("ledger-1") == []
@@ -199,11 +206,11 @@ def test_what_was_released_since_it_was_seen_is_nobodys(
 ) -> None:
     """A slow client saw an offer that a fast one fetched, told of, and had released."""
     name = target.launch(spec())
-    assert worker.offered("arl-") == [name]
+    assert offered(worker) == [name]
     assert worker.claim(name, "fast", "a")
-    assert worker.end(name, DONE, told=True)
+    assert worker.end(name, DONE, told=())
     target.release(name)
-    assert worker.claim(name, "slow", "b") is False
+    assert worker.claim(name, "slow", "b") is None
     assert list(worker.names()) == []
     with pytest.raises(StaleFence, match="ask for another"), worker.alone(name):
         pass
@@ -215,7 +222,8 @@ def test_an_attempt_on_its_way_out_is_not_seen_half(
     """Without its end and its claim it would look like one that is to be had."""
     name = target.launch(spec())
     assert worker.claim(name, "fast", "a")
-    assert worker.end(name, DONE, told=True)
+    worker.hear(name)
+    assert worker.end(name, DONE, told=())
     seen: list[object] = []
 
     def look(*_: object, **__: object) -> None:
@@ -224,6 +232,108 @@ def test_an_attempt_on_its_way_out_is_not_seen_half(
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", look)
         target.release(name)
-    assert seen == [([], None, False)]
+    assert seen == [([], None, None)]
     target.release(name)
     assert list((worker.root / "gone").iterdir()) == [], "what was cut short goes with the next"
+
+
+def test_what_came_with_the_end_is_told_once_and_after_everything_else(
+    target: OutsideTarget, worker: Records
+) -> None:
+    name = target.launch(spec())
+    worker.claim(name, "one", "a")
+    worker.hear(name, sent={"reports.jsonl": (b'{"step": 1, "metric": "loss", "value": 2}\n', 99)})
+    last = {"step": 2, "metric": "loss", "value": 1.0}
+    assert worker.end(name, DONE, told=[last, {"step": 2, "metric": "\n", "value": 1.0}])
+    seen = target.observe(name, cursor="")
+    assert [(one.step, one.value) for one in seen.values] == [(1, 2.0), (2, 1.0)]
+    assert (seen.rejected, seen.more) == (1, False)
+    again = target.observe(name, cursor=seen.cursor)
+    assert (again.values, again.rejected, again.cursor) == ((), 0, seen.cursor)
+    assert target.observe(name, cursor="") == seen, "as a worker reads it that came after a crash"
+
+
+def test_a_trial_that_is_only_told_of_is_one_file(
+    target: OutsideTarget, worker: Records, tmp_path: Path
+) -> None:
+    def made() -> list[str]:
+        return [str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file()]
+
+    name = target.launch(spec())
+    worker.claim(name, "one", "ab")
+    worker.end(name, DONE, told=[{"step": 0, "metric": "score", "value": 1.0}])
+    target.observe(name, cursor="")
+    assert made() == [f"records/{name}"]
+    target.release(name)
+    assert made() == ["told/ab"]
+    assert worker.told_with("ab") == name
+    assert worker.told_with("abc") is None
+
+
+def test_a_fact_that_was_cut_off_is_none(
+    target: OutsideTarget, worker: Records, tmp_path: Path
+) -> None:
+    name = target.launch(spec())
+    with (tmp_path / "records" / name).open("ab") as record:
+        record.write(b'\n{"claim": {"client": "killed", "tok')
+    assert offered(worker) == [name]
+    assert worker.claim(name, "one", "a")
+    with (tmp_path / "records" / name).open("ab") as record:
+        record.write(b"\0\0\0")
+    assert worker.end(name, DONE)
+    assert worker.read(name).token == "a"
+
+
+class Killed(Exception):
+    """In place of the end of this process."""
+
+
+@pytest.mark.parametrize("arrived", [0, 7, 1000])
+def test_a_report_that_was_cut_short_and_is_sent_again_counts_once(
+    target: OutsideTarget, worker: Records, monkeypatch: pytest.MonkeyPatch, arrived: int
+) -> None:
+    name = target.launch(spec())
+    worker.claim(name, "one", "a")
+    lines = [b'{"step": %d, "metric": "loss", "value": 0.5}\n' % step for step in range(3)]
+    first, second = ({"reports.jsonl": (line, 1000)} for line in lines[:2])
+    worker.hear(name, 1, first)
+
+    def cut_short(path: Path, start: int, data: bytes) -> None:
+        write_at(path, start, data[:arrived])
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(record_files, "write_at", cut_short)
+        worker.hear(name, 2, second)
+    for number in (2, 2, 1):
+        worker.hear(name, number, second if number == 2 else first)
+    worker.hear(name, 3, {"reports.jsonl": (lines[2], 1000)})
+    assert [one.step for one in target.observe(name, cursor="").values] == [0, 1, 2]
+
+
+def test_another_server_sees_who_has_what(tmp_path: Path, target: OutsideTarget) -> None:
+    """What a server remembers of an attempt is read again once another one has changed it."""
+    one, other = Records(tmp_path), Records(tmp_path)
+    name = target.launch(spec())
+    assert offered(one) == offered(other) == [name]
+    assert one.claim(name, "client", "a")
+    assert [(seen.name, seen.client) for seen in other.look("arl-")] == [(name, "client")]
+    assert other.claim(name, "stranger", "b") is None
+    assert other.claim(name, "client", "c")
+    assert one.read(name).token == "c"
+    one.end(name, DONE)
+    assert one.look("arl-") == other.look("arl-") == []
+
+
+def test_what_is_sent_of_a_released_attempt_leaves_nothing(
+    target: OutsideTarget, worker: Records, tmp_path: Path
+) -> None:
+    name = target.launch(spec())
+    worker.claim(name, "one", "a")
+    worker.end(name, DONE)
+    target.release(name)
+    with pytest.raises(StaleFence), worker.alone(name):
+        worker.hear(name)
+    worker.end(name, DONE)
+    worker.request_stop(name)
+    assert [one for one in tmp_path.rglob("*") if name in one.name] == []

@@ -124,7 +124,7 @@ def test_a_client_gets_its_trial_back_and_its_old_token_opens_nothing(
 
 def wait_until_complete(client: TestClient, trial: str) -> None:
     service = service_of(client)
-    left = Path(service.settings.home) / "outside" / "attempts"
+    left = Path(service.settings.home) / "outside" / "records"
     for _ in range(400):
         if not any(name.name.startswith(f"arl-{trial}.") for name in left.iterdir()):
             return
