@@ -302,9 +302,10 @@ def test_a_report_that_was_cut_short_and_is_sent_again_counts_once(
         write_at(path, start, data[:arrived])
         raise Killed
 
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         patched.setattr(record_files, "write_at", cut_short)
-        worker.hear(name, 2, second)
+        with pytest.raises(Killed):
+            worker.hear(name, 2, second)
     for number in (2, 2, 1):
         worker.hear(name, number, second if number == 2 else first)
     worker.hear(name, 3, {"reports.jsonl": (lines[2], 1000)})
