@@ -1,15 +1,15 @@
 """The arithmetic of a study's budgets: reserve what is enforced, settle what was measured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import bindparam, select
 
 from ledger.database import WriteSession
 from ledger.errors import BudgetExceeded
 from ledger.records import Resource
-from ledger.statements import Statement, guarded_update, insert_row
+from ledger.statements import Change, Row, Statement, guarded_update, insert_row
 from ledger.tables import Base
 
 TOLERANCE: Final = 1e-6
@@ -47,10 +47,21 @@ class BudgetAccount:
     Nobody else changes them meanwhile, since the study's head row is locked.
     """
 
-    def __init__(self, session: WriteSession, study_id: str) -> None:
+    def __init__(
+        self, session: WriteSession, study_id: str, rows: Sequence[tuple[Any, ...]] | None = None
+    ) -> None:
+        """`rows`: what `query` gave in this transaction."""
         self._session = session
         self._study_id = study_id
-        self._loaded: dict[str, _Line] | None = None
+        self._loaded = None if rows is None else self._lines(rows)
+
+    @staticmethod
+    def query(study_id: str) -> tuple[Statement, Mapping[str, Any]]:
+        return _SELECT, {"study_id": study_id}
+
+    @staticmethod
+    def _lines(rows: Sequence[tuple[Any, ...]]) -> dict[str, _Line]:
+        return {row[0]: _Line(*row[1:]) for row in rows}
 
     @staticmethod
     def open(session: WriteSession, study_id: str, limits: Mapping[Resource, float]) -> None:
@@ -114,9 +125,9 @@ class BudgetAccount:
     def is_reserved(self, resource: Resource) -> bool:
         return self._line(resource).reserved > 0
 
-    def write(self) -> None:
-        """Write the changed lines."""
-        rows = [
+    def changes(self) -> list[Change]:
+        """What writes the changed lines."""
+        rows: list[Row] = [
             {
                 "by_study_id": self._study_id,
                 "by_resource": resource,
@@ -128,8 +139,7 @@ class BudgetAccount:
             for resource, line in (self._loaded or {}).items()
             if line.changed
         ]
-        if rows:
-            self._session.run(_UPDATE, rows)
+        return [(_UPDATE, rows)] if rows else []
 
     def _count(self, line: _Line, measured: float) -> None:
         fits = measured
@@ -141,6 +151,5 @@ class BudgetAccount:
 
     def _line(self, resource: Resource) -> _Line:
         if self._loaded is None:
-            rows = self._session.fetch(_SELECT, {"study_id": self._study_id})
-            self._loaded = {row[0]: _Line(*row[1:]) for row in rows}
+            self._loaded = self._lines(self._session.fetch(*self.query(self._study_id)))
         return self._loaded[resource]

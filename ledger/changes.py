@@ -1,6 +1,6 @@
 """Collects the row changes of one transaction, runs alike ones together, checks the guards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select
 from ledger.conversion_tables import ConversionRow
 from ledger.database import WriteSession
 from ledger.errors import IllegalTransition
-from ledger.statements import Row, Statement
+from ledger.statements import Change, Row, Statement
 from ledger.tables import Base
 
 
@@ -72,13 +72,18 @@ class Changes:
         if guard is not None:
             group.guards.append(guard)
 
-    def apply(self) -> None:
-        """Run everything queued. Raises IllegalTransition when a guarded row did not move."""
+    def apply(
+        self, *, before: Sequence[Change] = (), after: Sequence[Change] = ()
+    ) -> Sequence[int]:
+        """Run everything queued, between these; how many rows each of `after` changed. Raises
+        IllegalTransition when a guarded row did not move."""
         groups, self._groups = self._groups, []
-        for group in groups:
-            changed = self.session.run(group.statement, group.rows)
+        own = [(group.statement, group.rows) for group in groups]
+        counts = self.session.run_each([*before, *own, *after])[len(before) :]
+        for group, changed in zip(groups, counts, strict=False):
             if group.guards and changed != len(group.rows):
                 raise self._explain(group)
+        return counts[len(groups) :]
 
     def _place(self, statement: Statement, ids: set[str | int]) -> _Group:
         """The group of alike changes to join, as long as no later group touches these rows."""

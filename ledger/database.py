@@ -14,8 +14,9 @@ from sqlalchemy.exc import ArgumentError
 from ledger.errors import InvalidInput, LedgerUnavailable
 from ledger.failures import translated_errors
 from ledger.idle_connections import ping_the_idle
+from ledger.pipelines import find_pipeline
 from ledger.schema import check_revision, create_schema
-from ledger.statements import Row, Statement
+from ledger.statements import Change, Row, Statement
 
 BUSY_TIMEOUT_S: Final = 30.0
 _WRITES: Final = "arl_writes"
@@ -25,6 +26,7 @@ _SECRET_NAME: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
 _LET_GO: Final = "SET LOCAL idle_in_transaction_session_timeout = '{:.0f}ms'"
 _LET_GO_S: Final = "arl_let_go_s"
 _LET_GO_WITHIN_S: Final = (1.0, 10.0)
+_CLOCK: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 # WAL with FULL syncs the log at every commit: a commit that returned survives a power cut.
 # No mmap: its pages count as the worker's memory, and an I/O error would be a SIGBUS.
@@ -52,8 +54,7 @@ class ReadSession:
             if self.dialect.name == "sqlite":
                 self._now = time.time()  # SQLite's clock is this machine's.
             else:
-                clock = text("SELECT extract(epoch FROM clock_timestamp())::float8")
-                self._now = float(self.connection.execute(clock).scalar_one())
+                self._now = float(self.connection.exec_driver_sql(_CLOCK).scalar_one())
         return self._now
 
     def fetch(
@@ -62,6 +63,22 @@ class ReadSession:
         """Every row of a compiled SELECT, on the driver's own cursor."""
         self._cursor.execute(statement.text(self.dialect), cast("Any", parameters or {}))
         return list(self._cursor.fetchall())
+
+    def fetch_each(
+        self, queries: Sequence[tuple[Statement, Mapping[str, Any]]]
+    ) -> list[list[tuple[Any, ...]]]:
+        """The rows of several, run in this order; and the clock is read after them, if it was not
+        before. A server is sent all of it before it answers."""
+        pipeline = find_pipeline(self.connection)
+        if pipeline is None:
+            return [self.fetch(*query) for query in queries]
+        texts = [(statement.text(self.dialect), values) for statement, values in queries]
+        if self._now is None:
+            texts.append((_CLOCK, {}))
+        found = pipeline.fetch_each(texts)
+        if self._now is None:
+            self._now = float(found.pop()[0][0])
+        return found
 
     def close(self) -> None:
         self._cursor.close()
@@ -83,6 +100,14 @@ class WriteSession(ReadSession):
             self._cursor.executemany(sql, cast("Any", rows))
         return self._cursor.rowcount
 
+    def run_each(self, changes: Sequence[Change]) -> list[int]:
+        """Several in this order, as `run` does each. A server is sent all of them before it
+        answers, so that they cost one round trip."""
+        pipeline = find_pipeline(self.connection) if len(changes) > 1 else None
+        if pipeline is None:
+            return [self.run(statement, rows) for statement, rows in changes]
+        return pipeline.run_each([(one.text(self.dialect), rows) for one, rows in changes])
+
 
 class Ledger:
     """An open ledger. Safe to share between threads; every session is its own transaction."""
@@ -97,6 +122,7 @@ class Ledger:
             self._reader = engine.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
+            self._writer = self._writer.execution_options(isolation_level="AUTOCOMMIT")
         self._driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
         self.where = where
         """The database's file or address, for people; never with a password."""
@@ -215,7 +241,14 @@ def connect(url: URL, *, create: bool) -> tuple[Engine, str]:
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get(_WRITES, False):
             let_go_s = connection.get_execution_options().get(_LET_GO_S, _LET_GO_WITHIN_S[1])
-            connection.exec_driver_sql(_LET_GO.format(let_go_s * 1e3))
+            driver: Any = connection.connection.dbapi_connection
+            # Without the driver's own transactions both are one message, and one round trip.
+            start = "BEGIN; " if driver.autocommit else ""
+            try:
+                driver.execute(start + _LET_GO.format(let_go_s * 1e3), prepare=False)
+            except engine.dialect.loaded_dbapi.Error as error:
+                connection.invalidate(error)
+                raise
 
     ping_the_idle(engine)
     return engine, shown_url(url)

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, insert, select, text, update
 
 from ledger.database import WriteSession
 from ledger.errors import Conflict, StaleFence
-from ledger.pools import HOLDS, MICRO, WANTS, Hold, Want, holds_of_host
+from ledger.pools import HOLDS, MICRO, WANTS, Hold, Want, holds_from, query_holds
 from ledger.statements import Statement, insert_row
 from ledger.study_heads import renew_lease
 from ledger.tables import Base
@@ -67,13 +67,11 @@ def change_holds(
     gone = [{"trial_id": trial_id} for trial_id in given_back]
     gone += [{"trial_id": one.hold.trial_id} for one in taken]
     if gone:
-        session.run(_DELETE_GPUS, gone)
-        session.run(_DELETE_HOLD, gone)
+        session.run_each([(_DELETE_GPUS, gone), (_DELETE_HOLD, gone)])
     if not taken:
         return
     host = taken[0].hold.host
-    _lock(session, host)
-    held = holds_of_host(session, host)
+    held = _lock(session, host)
     for one in taken:
         _check(one, held, size)
         held.append(one.hold)
@@ -88,11 +86,13 @@ def change_holds(
         session.run(_INSERT_GPU, gpus)
 
 
-def _lock(session: WriteSession, host: str) -> None:
-    """Whoever takes of this host waits until the transaction ends. Always taken last. SQLite has
-    one writer anyway."""
+def _lock(session: WriteSession, host: str) -> list[Hold]:
+    """What is held of the host. Whoever takes of it waits until the transaction ends. Always
+    taken last. SQLite has one writer anyway."""
+    holds = query_holds(host)
     if session.dialect.name == "postgresql":
-        session.fetch(_LOCK, {"host": host})
+        return holds_from(session.fetch_each([(_LOCK, {"host": host}), holds])[1])
+    return holds_from(session.fetch(*holds))
 
 
 def _check(one: Taking, held: Sequence[Hold], size: HostSize) -> None:

@@ -1,7 +1,7 @@
 """What each host's trials hold, who waits for it, and which workers serve the ledger."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -117,8 +117,17 @@ def holds_of_study(session: ReadSession, study_id: str) -> list[Hold]:
     return [hold_from(row) for row in session.connection.execute(query)]
 
 
+def query_holds(host: str) -> tuple[Statement, Mapping[str, Any]]:
+    """What is held of a host; `holds_from` reads its rows."""
+    return _HOLDS_OF_HOST, {"host": host}
+
+
 def holds_of_host(session: ReadSession, host: str) -> list[Hold]:
-    return [_driven(row).hold for row in session.fetch(_HOLDS_OF_HOST, {"host": host})]
+    return holds_from(session.fetch(*query_holds(host)))
+
+
+def holds_from(rows: Sequence[tuple[Any, ...]]) -> list[Hold]:
+    return [_driven(row).hold for row in rows]
 
 
 def all_holds(session: ReadSession) -> list[Hold]:

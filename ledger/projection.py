@@ -1,23 +1,33 @@
 """The transaction that entries are being projected into."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from ledger.budgets import BudgetAccount
 from ledger.changes import Changes, Guard
 from ledger.database import WriteSession
 from ledger.digests import sha256_hex
 from ledger.errors import InvalidInput
-from ledger.statements import Row, Statement
+from ledger.statements import Change, Row, Statement
 from ledger.states import S
 
 
 class Projection:
     """One study's row changes at one moment, queued until `apply`."""
 
-    def __init__(self, session: WriteSession, study_id: str, at: float) -> None:
+    def __init__(
+        self,
+        session: WriteSession,
+        study_id: str,
+        at: float,
+        budgets: Sequence[tuple[Any, ...]] | None = None,
+    ) -> None:
+        """`budgets`: what BudgetAccount.query gave in this transaction."""
         self.session = session
         self.study_id = study_id
         self.at = at
         """Seconds since the epoch: the entry's own time, so that a rebuild gives equal rows."""
-        self.budgets = BudgetAccount(session, study_id)
+        self.budgets = BudgetAccount(session, study_id, budgets)
         self._changes = Changes(session)
 
     def add(self, statement: Statement, row: Row, *touches: str | int | None) -> None:
@@ -41,10 +51,13 @@ class Projection:
         """Run everything queued, except the budget lines."""
         self._changes.apply()
 
-    def finish(self) -> None:
-        """Run everything queued and write the changed budget lines."""
-        self._changes.apply()
-        self.budgets.write()
+    def finish(
+        self, *, before: Sequence[Change] = (), after: Sequence[Change] = ()
+    ) -> Sequence[int]:
+        """Run everything queued and write the changed budget lines, between these; how many rows
+        each of `after` changed."""
+        lines = self.budgets.changes()
+        return self._changes.apply(before=before, after=[*lines, *after])[len(lines) :]
 
 
 _TABLES = {

@@ -9,7 +9,7 @@ from ledger.database import WriteSession
 from ledger.digests import canonical_json
 from ledger.entries import Entry, payload
 from ledger.errors import InvalidInput
-from ledger.statements import Row, insert_row
+from ledger.statements import Change, Row, insert_row
 from ledger.tables import Base
 
 _INSERT: Final = insert_row(Base.metadata.tables["entries"])
@@ -35,10 +35,10 @@ def entry_body(entry: Entry, seq: int, at: float) -> str:
     return body
 
 
-def append_entries(
-    session: WriteSession, chain: str, head: Head, entries: Sequence[Entry], at: float
-) -> Head:
-    """Append in order and return the new head, which the caller stores."""
+def seal_entries(
+    chain: str, head: Head, entries: Sequence[Entry], at: float
+) -> tuple[Head, list[Change]]:
+    """The new head, which the caller stores, and what appends them in order."""
     rows: list[Row] = []
     seq, digest = head.seq, head.digest
     for entry in entries:
@@ -48,6 +48,13 @@ def append_entries(
         rows.append(
             {"chain": chain, "seq": seq, "kind": entry.kind, "body": body, "digest": digest}
         )
-    if rows:
-        session.run(_INSERT, rows)
-    return Head(seq, digest)
+    return Head(seq, digest), [(_INSERT, rows)] if rows else []
+
+
+def append_entries(
+    session: WriteSession, chain: str, head: Head, entries: Sequence[Entry], at: float
+) -> Head:
+    """Append in order and return the new head, which the caller stores."""
+    new, changes = seal_entries(chain, head, entries, at)
+    session.run_each(changes)
+    return new

@@ -4,7 +4,7 @@ A trial is some thirty small statements. Building each one's execution context i
 costs more than SQLite needs to run it, so the hot writes keep the compiled text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Dialect, Table, bindparam, insert, literal_column, update
@@ -34,6 +34,10 @@ class Statement:
             compiled = self._clause.compile(dialect=named, column_keys=self._columns)
             found = self._texts[dialect.name] = str(compiled)
         return found
+
+
+Change: TypeAlias = tuple[Statement, Sequence[Row]]
+"""A statement and what it is run with, once per row."""
 
 
 def constant(value: str) -> ColumnElement[Any]:

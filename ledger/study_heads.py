@@ -1,7 +1,8 @@
 """The locked row at the head of each study's chain, and the worker's lease beside it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import bindparam, select
 
@@ -10,7 +11,7 @@ from ledger.database import WriteSession
 from ledger.entries import WorkerClaimed
 from ledger.errors import InvalidInput, LedgerUnavailable, NotFound, StaleFence
 from ledger.sealing import Head, append_entries
-from ledger.statements import Row, Statement, guarded_update
+from ledger.statements import Change, Row, Statement, guarded_update
 from ledger.tables import Base
 
 _STUDIES: Final = Base.metadata.tables["studies"]
@@ -54,29 +55,36 @@ class LockedStudy:
 
 def lock_study(session: WriteSession, study_id: str) -> LockedStudy:
     """Lock a study's head row until the transaction ends. Raises NotFound."""
-    rows = session.fetch(_LOCK, {"id": study_id})
+    return _locked(study_id, session.fetch(_LOCK, {"id": study_id}))
+
+
+def lock_and_fetch(
+    session: WriteSession, study_id: str, query: tuple[Statement, Mapping[str, Any]]
+) -> tuple[LockedStudy, list[tuple[Any, ...]]]:
+    """The same, and what another query finds once it is locked. Raises NotFound."""
+    rows, found = session.fetch_each([(_LOCK, {"id": study_id}), query])
+    return _locked(study_id, rows), found
+
+
+def _locked(study_id: str, rows: Sequence[tuple[Any, ...]]) -> LockedStudy:
     if not rows:
         raise NotFound(f"no study has the id {study_id}: `arl studies` lists them")
     fence, seq, digest, owner, expires_at = rows[0]
     return LockedStudy(fence, Head(seq, digest), owner, expires_at)
 
 
-def advance_study(
-    session: WriteSession, study_id: str, fence: int, head: Head, active_s: float | None
-) -> None:
-    """Store a study's new head, guarded by its fence in SQL as well."""
+def advance_study(study_id: str, fence: int, head: Head, active_s: float | None) -> Change:
+    """Stores a study's new head, guarded by its fence in SQL as well: it changes one row, or
+    another worker has taken the study over."""
     row: dict[str, int | float | str | bytes | None] = {
         "by_id": study_id,
         "by_fence": fence,
         "head_seq": head.seq,
         "head_digest": head.digest,
     }
-    statement = _ADVANCE
-    if active_s is not None:
-        row["active_s"] = active_s
-        statement = _ADVANCE_ACTIVE
-    if session.run(statement, [row]) != 1:
-        raise StaleFence(f"study {study_id}: another worker has taken it over")
+    if active_s is None:
+        return _ADVANCE, [row]
+    return _ADVANCE_ACTIVE, [{**row, "active_s": active_s}]
 
 
 def lock_service(session: WriteSession) -> Head:

@@ -41,7 +41,7 @@ from ledger.requests import (
     forget_idempotency_keys,
     insert_command,
 )
-from ledger.sealing import Head, append_entries
+from ledger.sealing import Head, append_entries, seal_entries
 from ledger.service_entries import IncumbentSet, ServiceEntry
 from ledger.statements import Row, Statement, constant, insert_row
 from ledger.states import STUDY_TERMINAL, StudyState
@@ -49,8 +49,8 @@ from ledger.study_heads import (
     advance_service,
     advance_study,
     claim_study,
+    lock_and_fetch,
     lock_service,
-    lock_study,
     release_lease,
     renew_lease,
 )
@@ -199,13 +199,13 @@ def record(
         Conflict: something was recorded before, or another promotion came first.
         InvalidInput: an entry contradicts itself.
     """
-    study = lock_study(session, study_id)
+    study, lines = lock_and_fetch(session, study_id, BudgetAccount.query(study_id))
     if study.fence != fence:
         raise StaleFence(f"study {study_id}: fence {fence} is stale, {study.fence} holds it now")
     at = session.now()
     # First, since it refuses text that neither JSON nor a row can carry.
-    head = append_entries(session, study_id, study.head, entries, at)
-    projection = Projection(session, study_id, at)
+    head, appending = seal_entries(study_id, study.head, entries, at)
+    projection = Projection(session, study_id, at, lines)
     for entry in entries:
         if isinstance(entry, HoldoutUsed):
             projection.apply()
@@ -213,8 +213,9 @@ def record(
         project(entry, projection)
     if active_s is not None:
         projection.budgets.set_used(Resource.WALL_S, active_s)
-    projection.finish()
-    advance_study(session, study_id, fence, head, active_s)
+    advancing = advance_study(study_id, fence, head, active_s)
+    if projection.finish(before=appending, after=[advancing]) != [1]:
+        raise StaleFence(f"study {study_id}: another worker has taken it over")
     promoted = [entry for entry in entries if isinstance(entry, CandidatePromoted)]
     if promoted:
         append_service(session, [_pointer(entry, study_id) for entry in promoted])
