@@ -14,6 +14,7 @@ Below the target's root:
 """
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -54,6 +55,9 @@ STATUS_FD: Final = 6
 """Where a sandbox says whether the program ran; the program does not have it."""
 
 CLEAN_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+MARK: Final = "ARL_MARK"
+"""In the environment of a sandbox itself, which what runs in it may read."""
 
 COPIED: Final = "it ran in the ARL_HOME that this one was copied from, and is that one's"
 """Why an attempt is lost here that may go on there."""
@@ -169,6 +173,12 @@ def read_launch(attempt: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return launch if isinstance(launch, dict) else {}
+
+
+def mark_of(directory: str) -> str:
+    """Tells the processes of an attempt's directory from those of its namesake elsewhere, to who
+    may not learn where that is."""
+    return hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
 
 
 def is_copy(attempt: str) -> bool:

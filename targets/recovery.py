@@ -11,6 +11,7 @@ from targets import cgroups, layout, linux
 
 _ATTEMPT: Final = ATTEMPT.encode()
 _INPUTS: Final = INPUTS.encode()
+_MARK: Final = layout.MARK.encode()
 _ROUNDS: Final = 50
 _ROUND_S: Final = 0.02
 
@@ -101,29 +102,33 @@ def _processes_of(root: str, attempts: Mapping[str, layout.Fact]) -> list[int]:
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
-            name, inputs = _marks_of(entry)
-            if name in attempts and _is_at(f"{root}/{layout.ATTEMPTS}/{name}", name, inputs):
+            name, mark, inputs = _marks_of(entry)
+            if name in attempts and _is_at(f"{root}/{layout.ATTEMPTS}/{name}", mark, inputs):
                 if layout.process_start(entry) is not None:
                     found.append(int(entry))
     return found
 
 
-def _is_at(attempt: str, name: str, inputs: str) -> bool:
-    """Whether a process with such inputs is of the attempt in that directory, and not of its
-    namesake below another root. What finds them elsewhere is in a sandbox, and ends with that."""
+def _is_at(attempt: str, mark: str, inputs: str) -> bool:
+    """Whether a process that says so is of the attempt in that directory, and not of its namesake
+    below another root. What finds its inputs elsewhere is in a sandbox, and ends with that."""
+    if mark:
+        return mark == layout.mark_of(layout.read_launch(attempt).get("directory", attempt))
     directory = os.path.dirname(inputs).removesuffix(f"/{layout.ANSWERER}")
     if not inputs:
         return True  # an earlier version started it
+    name = os.path.basename(attempt)
     return os.path.basename(directory) == name and not layout.is_elsewhere(directory, attempt)
 
 
-def _marks_of(pid: str) -> tuple[str, str]:
-    """The attempt that a process says it is of, and where it finds its inputs; empty for what it
-    does not say."""
+def _marks_of(pid: str) -> tuple[str, str, str]:
+    """The attempt that a process says it is of, its sandbox's mark, and where it finds its
+    inputs; empty for what it does not say."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             variables = file.read().split(b"\0")
     except OSError:
-        return "", ""
+        return "", "", ""
     said = dict(variable.partition(b"=")[::2] for variable in variables)
-    return os.fsdecode(said.get(_ATTEMPT, b"")), os.fsdecode(said.get(_INPUTS, b""))
+    name, mark, inputs = (os.fsdecode(said.get(key, b"")) for key in (_ATTEMPT, _MARK, _INPUTS))
+    return name, mark, inputs

@@ -166,7 +166,7 @@ class Sandbox:
             "env": {
                 "PATH": layout.CLEAN_PATH,
                 contract.ATTEMPT: attempt,
-                contract.INPUTS: f"{side.directory}/{layout.INPUTS}",
+                layout.MARK: layout.mark_of(side.directory.removesuffix(f"/{layout.ANSWERER}")),
             },
         }
 
