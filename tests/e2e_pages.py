@@ -59,7 +59,7 @@ class Watched:
         self.errors: list[str] = []
         self.requests: list[str] = []
         page.add_init_script(WATCH)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         page.on("console", self._said)
         page.on("request", lambda request: self._asked(request.url))
 

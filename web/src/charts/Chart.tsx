@@ -87,7 +87,7 @@ function Canvas({ label, option, height, onClick }: CanvasProps) {
   }, []);
 
   useEffect(() => {
-    chart?.setOption(option, { replaceMerge: ["series"], lazyUpdate: true });
+    chart?.setOption(option, { replaceMerge: ["series"] });
   }, [chart, option]);
 
   useEffect(() => {
