@@ -143,21 +143,22 @@ def _uploads(home: Path, now: float) -> Iterator[Leftover]:
 
 def _attempts(service: Service, now: float) -> Iterator[Leftover]:
     """Directories of attempts whose end is in the ledger, left by a crash."""
-    with service.ledger.read() as session:
-        for target in service.used_targets():
-            try:
-                owned = target.list_owned(service.ledger.id)
-            except ArlError:  # it is away: whoever drives its studies sees to it later
+    for target in service.used_targets():
+        try:
+            owned = target.list_owned(service.ledger.id)
+        except ArlError:  # it is away: whoever drives its studies sees to it later
+            continue
+        with service.ledger.read() as session:
+            names = ((found, found.name.removeprefix("arl-")) for found in owned)
+            known = [(found, find_attempt(session, name)) for found, name in names]
+        for found, attempt in known:
+            if attempt is None or found.running or attempt.state not in ATTEMPT_TERMINAL:
                 continue
-            for found in owned:
-                attempt = find_attempt(session, found.name.removeprefix("arl-"))
-                if attempt is None or found.running or attempt.state not in ATTEMPT_TERMINAL:
-                    continue
-                if (attempt.ended_at or now) < now - LET_GO_GRACE_S:
-                    place = _directory(service.settings.home, found.name)
-                    size = 0 if place is None else size_of(place)
-                    why = f"the attempt ended ({attempt.state}) and was not cleaned up"
-                    yield Leftover("attempt", found.handle, why, size, target=target)
+            if (attempt.ended_at or now) < now - LET_GO_GRACE_S:
+                place = _directory(service.settings.home, found.name)
+                size = 0 if place is None else size_of(place)
+                why = f"the attempt ended ({attempt.state}) and was not cleaned up"
+                yield Leftover("attempt", found.handle, why, size, target=target)
 
 
 def _directory(home: Path, name: str) -> Path | None:
