@@ -4,13 +4,14 @@ Whoever states something first is right, so that nobody has to hold a lock to st
 at any moment leaves a fact in the file whole or not at all.
 """
 
-import errno
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from targets import layout
 
 Document = dict[str, Any]
 
@@ -36,16 +37,11 @@ class Facts:
 
 
 def add_fact(path: Path, kind: str, content: Mapping[str, Any], *, create: bool = False) -> None:
-    """Add a fact to the file. Raises OSError, FileNotFoundError where there is no file.
-
-    It starts with a newline, so that a line that was cut off spoils none but itself.
-    """
+    """Add a fact to the file. Raises OSError, FileNotFoundError where there is no file."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags | (os.O_CREAT if create else 0), 0o600)
     try:
-        line = f"\n{json.dumps({kind: content})}\n".encode()
-        if os.write(descriptor, line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        layout.append_fact(descriptor, {kind: dict(content)})
     finally:
         os.close(descriptor)
 

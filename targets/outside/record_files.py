@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.files import write_all
+from targets import layout
 from targets.outside.facts import Document
 
 
@@ -67,10 +68,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def add_line(path: Path, text: str) -> None:
+    """Raises OSError unless it got there whole."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:
-        os.write(descriptor, f"{text}\n".encode("ascii"))
+        layout.write_whole(descriptor, f"{text}\n".encode("ascii"))
     finally:
         os.close(descriptor)
 
