@@ -4,6 +4,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any, Final
 from urllib.parse import quote
 
@@ -124,29 +125,27 @@ class Connection:
     def lines(self, path: str, params: Mapping[str, Any]) -> Iterator[str]:
         """Of an answer that comes line by line, as long as it takes. Raises what `problem` makes
         of a refusal, and ServerUnavailable."""
-        timeout = httpx.Timeout(None, connect=10.0)
-        try:
-            with self._http.stream("GET", _quoted(path), params=params, timeout=timeout) as answer:
-                if not answer.is_success:
-                    answer.read()
-                    raise problem(answer)
-                yield from answer.iter_lines()
-        except httpx.TransportError as error:
-            raise ServerUnavailable(f"{self.server}: {error}") from error
+        with self._piecewise(path, params) as answer:
+            yield from answer.iter_lines()
 
     def save(self, path: str, params: Mapping[str, Any], file: IO[bytes]) -> Mapping[str, str]:
         """Write a file that the server makes, as long as that takes, into one of ours; the
         answer's headers. Raises what `problem` makes of a refusal, and ServerUnavailable: what
         came until then is in the file."""
+        with self._piecewise(path, params) as answer:
+            for piece in answer.iter_bytes():
+                file.write(piece)
+            return answer.headers
+
+    @contextmanager
+    def _piecewise(self, path: str, params: Mapping[str, Any]) -> Iterator[httpx.Response]:
         timeout = httpx.Timeout(None, connect=10.0)
         try:
             with self._http.stream("GET", _quoted(path), params=params, timeout=timeout) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise problem(answer)
-                for piece in answer.iter_bytes():
-                    file.write(piece)
-                return answer.headers
+                yield answer
         except httpx.TransportError as error:
             raise ServerUnavailable(f"{self.server}: {error}") from error
 
