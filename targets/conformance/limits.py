@@ -32,12 +32,14 @@ CPU_SHARE: Final = 1.6
 _FOR_SEVEN_S: Final = "i=0; while [ $i -lt 140 ]; do sleep 0.05; i=$((i + 1)); done"
 TIMEOUT_S: Final = 0.6
 GRACE_S: Final = 0.4
+LEFT_WITH: Final = 3
+"""The code of the program that leaves when it is asked to."""
 _TRIES: Final = 3
 
 
 def judge_deadline(deaf: Exit, polite: Exit, timeout_s: float, grace_s: float) -> list[str]:
-    """`deaf` ignored SIGTERM, `polite` left at it with code 3."""
-    problems = judge_exit(polite, ExitCause.DEADLINE, 3)
+    """`deaf` ignored SIGTERM, `polite` left at it with code `LEFT_WITH`."""
+    problems = judge_exit(polite, ExitCause.DEADLINE, LEFT_WITH)
     if deaf.cause is not ExitCause.DEADLINE:
         problems.append(f"a program past its deadline ended as {deaf.cause} ({deaf.detail})")
     if not timeout_s + grace_s * 0.8 <= deaf.wall_s <= timeout_s + grace_s + SLACK_S:
@@ -51,11 +53,21 @@ def judge_deadline(deaf: Exit, polite: Exit, timeout_s: float, grace_s: float) -
 def _deadline(stage: Stage) -> Judged:
     limits = Limits(timeout_s=TIMEOUT_S, grace_s=GRACE_S)
     deaf = stage.launch(stage.spec(f"trap '' TERM; {_FOR_SEVEN_S}", limits=limits))
-    script = f"trap 'exit 3' TERM; {_FOR_SEVEN_S}"
-    polite = stage.launch(stage.spec(script, limits=Limits(timeout_s=TIMEOUT_S, grace_s=10.0)))
     ended = stage.finish(deaf).exit
-    problems = judge_deadline(ended, stage.finish(polite).exit, TIMEOUT_S, GRACE_S)
+    problems = judge_deadline(ended, _polite(stage), TIMEOUT_S, GRACE_S)
     return judged(problems, f"deaf to SIGTERM, it was gone after {ended.wall_s:.2f} s")
+
+
+def _polite(stage: Stage) -> Exit:
+    """A program that leaves at SIGTERM. One still starting at its deadline hears none: later ones
+    are tried, all of them before its loop ends."""
+    script = f"trap 'exit {LEFT_WITH}' TERM; {_FOR_SEVEN_S}"
+    for factor in range(1, _TRIES + 1):
+        limits = Limits(timeout_s=TIMEOUT_S * factor**2, grace_s=10.0)
+        polite = stage.finish(stage.launch(stage.spec(script, limits=limits))).exit
+        if polite.code == LEFT_WITH:
+            break
+    return polite
 
 
 def judge_stall(silent: Exit, talking: Exit, stall_s: float) -> list[str]:
