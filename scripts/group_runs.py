@@ -25,6 +25,8 @@ TESTS_FAILED = 1
 """pytest's exit code when some did."""
 TRIED_AGAIN = 5
 """So many failed tests of a group are run once more; more than that are no accident."""
+LONGEST_LINE = 300
+"""Of what the summary tells of a failed test."""
 NO_TESTS = 5
 """pytest's exit code when it collected nothing."""
 
@@ -60,6 +62,8 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     note: str = ""
+    broken: list[str] = field(default_factory=list)
+    """The tests that failed, each with its reason, also those that passed on the second try."""
 
 
 @dataclass
@@ -141,6 +145,8 @@ class GroupRun:
             first.note = f"UNSTEADY: {first.failed} passed only on the second try"
             first.passed += first.failed
             first.status, first.failed = "passed", 0
+        elif again.broken:
+            first.broken = again.broken
 
     @property
     def report(self) -> Path:
@@ -221,4 +227,15 @@ def read_counts(group: Group, report: Path, code: int | None) -> Outcome:
         outcome.failed += failed
         outcome.skipped += skipped
         outcome.passed += max(0, tests - skipped - failed)
+        outcome.broken += [told for case in suite.iter("testcase") if (told := failure_of(case))]
     return outcome
+
+
+def failure_of(case: ET.Element) -> str:
+    """A failed test and why, in one line; empty for one that did not fail."""
+    failure = next((found for kind in ("failure", "error") for found in case.iter(kind)), None)
+    if failure is None:
+        return ""
+    name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+    reason = " ".join(failure.get("message", "").split())
+    return f"{name} - {reason}"[:LONGEST_LINE]

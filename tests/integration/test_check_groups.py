@@ -1,5 +1,6 @@
 """The command that runs every group of tests: side by side, counted, a failure tried once more."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import group_runs
-from scripts.check import Lanes
+from scripts.check import Lanes, report
 from scripts.group_runs import Group, GroupRun, Outcome
 
 FLAKY = """
@@ -49,6 +50,22 @@ def test_a_test_that_passes_on_the_second_try_is_called_unsteady(
     assert (flaky.status, flaky.passed, flaky.failed) == ("passed", 2, 0)
     assert flaky.note == "UNSTEADY: 1 passed only on the second try"
     assert (failing.status, failing.passed, failing.failed) == ("failed", 0, 1)
+    assert [line.rpartition("/")[2] for line in (*flaky.broken, *failing.broken)] == [
+        "test_flaky.py::test_passes_only_on_the_second_try - AssertionError: the first try",
+        "test_failing.py::test_fails - assert 1 == 2",
+    ]
+
+
+def test_the_summary_ends_with_what_failed_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(outcomes(tmp_path, [group_of(tmp_path, "failing", FAILING)], lanes=1), 1.0)
+    _, _, end = capsys.readouterr().out.partition("\nFailed, once at least:\n")
+    assert re.fullmatch(
+        r"  failing: \S*test_failing\.py::test_fails - assert 1 == 2\n\n"
+        r"total: 0 passed, 1 failed, 0 skipped\n",
+        end,
+    )
 
 
 def test_two_groups_run_side_by_side(tmp_path: Path) -> None:
