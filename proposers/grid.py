@@ -13,7 +13,7 @@ from ledger.digests import json_digest, params_digest
 from ledger.errors import InvalidInput
 from ledger.records import Params
 from ledger.search import History, Proposal, Proposals
-from proposers.random_search import anything
+from proposers.random_search import MOST_PASSED_OVER, anything
 from proposers.search_space import Float, SearchSpace, cardinality, point
 
 
@@ -41,11 +41,17 @@ class Grid:
     ) -> Proposals:
         cursor = self._read(state)
         items: list[Proposal] = []
+        passed_over = 0
         while len(items) < count and cursor < self._size:
             params = point(self._space, cursor)
             cursor += 1
-            if params_digest(params) not in history.proposed and self._is_valid(params):
-                items.append(Proposal(params=params))
+            if params_digest(params) in history.proposed:
+                continue
+            if passed_over < MOST_PASSED_OVER and not self._is_valid(params):
+                passed_over += 1
+                continue
+            passed_over = 0
+            items.append(Proposal(params=params))
         return Proposals(items=items, state=self._written(cursor))
 
     def _read(self, state: bytes | None) -> int:

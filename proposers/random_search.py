@@ -18,6 +18,9 @@ from proposers.host import number_rng
 from proposers.search_space import SearchSpace, cardinality, point, sample
 
 REDRAWS: Final = 32
+MOST_PASSED_OVER: Final = 20_000
+"""So many points that could not be right in a row, and the next is proposed all the same: a study
+that records what was wrong with it comes on, one that looks through a huge space says nothing."""
 
 
 def anything(params: Params) -> bool:
@@ -60,8 +63,8 @@ def fresh_points(
     is_valid: Callable[[Params], bool] = anything,
 ) -> Iterator[Params]:
     """A few random draws, then every point of a finite space from a random start; `size` is
-    the space's cardinality. Only valid ones, unless an endless space shows none: a wrong point
-    is no end of it."""
+    the space's cardinality. Only valid ones, unless there are none far and wide: a wrong point
+    is no end of the space."""
     seen, last = 0, None
     for _ in range(REDRAWS if size is not None else REDRAWS * REDRAWS):
         last = sample(space, rng)
@@ -76,10 +79,14 @@ def fresh_points(
         return
     start = rng.randrange(size)
     stride = _coprime(rng.randrange(size) + 1, size)
+    passed_over = 0
     for step in range(size):
         params = point(space, (start + step * stride) % size)
-        if is_valid(params):
-            yield params
+        if passed_over < MOST_PASSED_OVER and not is_valid(params):
+            passed_over += 1
+            continue
+        passed_over = 0
+        yield params
 
 
 def _coprime(first: int, size: int) -> int:

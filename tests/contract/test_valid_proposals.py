@@ -9,6 +9,7 @@ from ledger.records import Direction, Objective, Params
 from ledger.search import FinishedTrial, History
 from ledger.states import Reason, TrialState
 from proposers.host import ask
+from proposers.random_search import MOST_PASSED_OVER
 from proposers.registry import PROPOSERS, Setup, build_proposer, read_options
 from proposers.search_space import Categorical, Float, Int, SearchSpace, cardinality, point
 
@@ -75,3 +76,21 @@ def test_an_endless_space_without_a_valid_point_is_not_called_exhausted(name: st
     setup = Setup(space=space, options=read_options(name, {}), is_valid=lambda params: False)
     given = ask(build_proposer(name, setup), told([]), space=space, count=2, seed=1, state=None)
     assert len(given.items) == 2
+
+
+@pytest.mark.parametrize("name", ["grid", "random", "tpe"])
+def test_a_huge_space_without_a_valid_point_is_neither_walked_through_nor_called_exhausted(
+    name: str,
+) -> None:
+    space: SearchSpace = {f"x{number}": Int(0, 999) for number in range(6)}
+    looked_at = 0
+
+    def never(params: Params) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        assert looked_at < 10 * MOST_PASSED_OVER
+        return False
+
+    setup = Setup(space=space, options=read_options(name, {}), is_valid=never)
+    given = ask(build_proposer(name, setup), told([]), space=space, count=2, seed=1, state=None)
+    assert len({params_digest(proposal.params) for proposal in given.items}) == 2
