@@ -36,6 +36,11 @@ def list_tokens(session: ReadSession) -> Sequence[Token]:
     return [_token(row) for row in session.connection.execute(query)]
 
 
+def was_token_made(session: ReadSession) -> bool:
+    """Whether there ever was a token: one that expired or was revoked opens nothing again."""
+    return session.connection.execute(select(TOKENS.c.id).limit(1)).first() is not None
+
+
 def has_tokens(session: ReadSession) -> bool:
     """Whether any token is valid now."""
     now = session.now()

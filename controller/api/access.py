@@ -8,7 +8,7 @@ from fastapi import Request
 from controller.api.problems import Refused
 from controller.api.tokens import Scope, token_digest
 from controller.wiring import Service
-from ledger.tokens import Token, find_token, has_tokens
+from ledger.tokens import Token, find_token, was_token_made
 
 COOKIE: Final = "arl_session"
 _SCHEME: Final = "bearer "
@@ -90,7 +90,7 @@ def _given(request: Request) -> str | None:
 
 def _nobody(service: Service, *, loopback: bool) -> Principal:
     with service.ledger.read() as session:
-        if loopback and not has_tokens(session):
+        if loopback and not was_token_made(session):
             return LOCAL
     raise _unauthorized("this server asks for a token: `Authorization: Bearer TOKEN`")
 

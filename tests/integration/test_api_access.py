@@ -71,6 +71,8 @@ def test_a_token_ends_when_it_expires_or_is_revoked(client: TestClient) -> None:
     assert client.delete("/api/v1/tokens/t0", headers=admin).status_code == 404
     assert client.delete(f"/api/v1/tokens/{own_id}", headers=admin).status_code == 204
     assert client.get("/api/v1/whoami", headers=admin).status_code == 401
+    nobody = client.get("/api/v1/whoami")
+    assert nobody.status_code == 401, "a server whose tokens all ended is open to nobody"
 
 
 def test_a_token_is_shown_once_and_stored_nowhere(client: TestClient, tmp_path: Path) -> None:
