@@ -88,7 +88,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
     options = Options(**given)
     if options.dtype not in DTYPES:
         raise SetupError(f"options.dtype: {options.dtype!r} is not one of {', '.join(DTYPES)}")
-    re.compile(options.format)  # better said now than when all is generated
+    try:
+        re.compile(options.format)  # better said now than when all is generated
+    except re.error as error:
+        raise SetupError(f"options.format: {options.format!r} is no expression: {error}") from None
     return options
 
 

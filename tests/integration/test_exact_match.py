@@ -138,3 +138,14 @@ def test_a_refusal_writes_no_score(says_12: Path, split: Path, tmp_path: Path) -
     status, document, log = sft_runs.evaluate(tmp_path / "b", artifact, split)
     assert (status, document) == (EXIT_REFUSED, {})
     assert log == "exact_match: config.json: auto_map is not allowed\n"
+
+
+def test_a_format_that_is_no_expression_is_refused_before_anything_is_generated(
+    says_12: Path, split: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    status, document, log = sft_runs.evaluate(
+        tmp_path / "b", says_12, split, tokenizer, format="("
+    )
+    assert (status, document) == (2, {}), log
+    assert log.startswith("exact_match: options.format: '(' is no expression: "), log
+    assert log.count("\n") == 1
