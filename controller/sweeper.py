@@ -79,9 +79,8 @@ def cap_logs(home: Path, trials: Collection[str], limit_bytes: int) -> None:
     try:
         for folder in log_folders(str(home)):
             of_trial: dict[str, list[KeptLog]] = {}
-            for kept in kept_logs(folder):
-                if kept.owner in trials:
-                    of_trial.setdefault(kept.owner, []).append(kept)
+            for kept in kept_logs(folder, trials):
+                of_trial.setdefault(kept.owner, []).append(kept)
             for logs in of_trial.values():
                 for found in find_cuts(logs, limit_bytes):
                     cut(found)

@@ -21,9 +21,10 @@ class SavedArtifact:
     trial: Trial
 
 
-def saved_artifacts(session: ReadSession, study_id: str) -> Sequence[SavedArtifact]:
-    """Checkpoints and resume states with something in them that were not let go, by trial."""
-    roles = (ArtifactRole.MODEL, ArtifactRole.RESUME)
+def saved_artifacts(
+    session: ReadSession, study_id: str, roles: Collection[ArtifactRole]
+) -> Sequence[SavedArtifact]:
+    """What trials saved in these roles, with something in it, that was not let go; by trial."""
     query = (
         select(ARTIFACTS)
         .join(TRIALS, TRIALS.c.id == ARTIFACTS.c.trial_id)

@@ -2,7 +2,7 @@
 beginning of those that are too large. Standard library only."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from targets import layout, program_log
@@ -46,21 +46,22 @@ def log_folders(home: str) -> list[str]:
     return sorted(found)
 
 
-def kept_logs(folder: str) -> list[KeptLog]:
-    """Every log in a folder."""
+def kept_logs(folder: str, owners: Container[str] | None = None) -> list[KeptLog]:
+    """Every log in a folder, or those of some owners: only these files are looked at."""
     found: dict[str, KeptLog] = {}
     for entry in os.scandir(folder):
         base, start = _parts(entry.name)
         attempt = _attempt(base)
         if attempt is None:
             continue
+        owner = attempt.partition(".")[0]
+        if owners is not None and owner not in owners:
+            continue
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue
-        log = found.setdefault(
-            base, KeptLog(f"{folder}/{base}", attempt.partition(".")[0], attempt)
-        )
+        log = found.setdefault(base, KeptLog(f"{folder}/{base}", owner, attempt))
         log.size_bytes += status.st_size
         log.changed_at = max(log.changed_at, status.st_mtime)
         log.pieces.append((start, entry.path))

@@ -54,6 +54,14 @@ class LetGo:
     reason: ReleaseReason
 
 
+def concerns(policy: Policy, role: ArtifactRole) -> bool:
+    """Whether what is saved in a role may ever go by the policy: what never does, nobody has to
+    look through after each trial of a long study."""
+    return role is ArtifactRole.RESUME or (
+        role is ArtifactRole.MODEL and policy.keep is not Keep.ALL
+    )
+
+
 def decide_retention(
     policy: Policy, saved: Collection[Saved], needed: Needed, direction: Direction
 ) -> list[LetGo]:
@@ -68,7 +76,7 @@ def decide_retention(
             continue
         if one.role is ArtifactRole.RESUME:
             found.append(LetGo(one, ReleaseReason.TRIAL_OVER))
-        elif one.role is ArtifactRole.MODEL and policy.keep is not Keep.ALL:
+        elif concerns(policy, one.role):
             if one.trial_id != first and one.trial_id not in staying:
                 found.append(LetGo(one, _why(policy, one)))
     return found

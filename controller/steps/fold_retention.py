@@ -1,23 +1,22 @@
 """Folds what was saved, and let go, into the view of a study that does not keep everything."""
 
 from dataclasses import replace
-from typing import Final
 
-from controller.decisions.retention import Ended, Saved
+from controller.decisions.retention import Ended, Saved, concerns
 from controller.steps.view import LiveTrial, StudyView
 from ledger.entries import ArtifactRecorded
-from ledger.records import ArtifactRole
 from ledger.retention_entries import ArtifactReleased
 from ledger.states import Reason, TrialState
 
-CHECKPOINTS: Final = (ArtifactRole.MODEL, ArtifactRole.RESUME)
-
 
 def fold_recorded(view: StudyView, entry: ArtifactRecorded) -> None:
-    if view.spec.retention is None or entry.trial_id is None or not entry.files:
+    retention = view.spec.retention
+    if retention is None or entry.trial_id is None or not entry.files:
         return
-    if entry.role in CHECKPOINTS:
-        view.saved[entry.attempt_id, entry.role] = Saved(
+    if concerns(retention.policy, entry.role):
+        key = entry.attempt_id, entry.role
+        view.saved_under_way.setdefault(entry.trial_id, []).append(key)
+        view.saved[key] = Saved(
             attempt_id=entry.attempt_id,
             trial_id=entry.trial_id,
             role=entry.role,
@@ -41,8 +40,8 @@ def file_saved(
     view.is_retained = False
     if retention.logs is not None:
         view.quiet.append(trial.id)
-    for key, saved in view.saved.items():
-        if saved.trial_id == trial.id:
+    for key in view.saved_under_way.pop(trial.id, ()):
+        if key in view.saved:
             ended = Ended(
                 number=trial.number,
                 kind=trial.kind,
@@ -52,4 +51,4 @@ def file_saved(
                 value=value,
                 finish_seq=view.finish_seq,
             )
-            view.saved[key] = replace(saved, ended=ended)
+            view.saved[key] = replace(view.saved[key], ended=ended)

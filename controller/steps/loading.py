@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.decisions.retention import Ended, Saved
+from controller.decisions.retention import Ended, Saved, concerns
+from controller.spec.retention import Policy
 from controller.spec.space import baseline_params
 from controller.steps.candidates import Known, answers
 from controller.steps.changed_spec import load_spec
@@ -27,6 +28,7 @@ from ledger.database import ReadSession
 from ledger.finished_trials import FinishedTrials, Outcome, outcomes_of
 from ledger.live import LiveState
 from ledger.records import (
+    ArtifactRole,
     Evaluation,
     Incumbent,
     Json,
@@ -77,13 +79,16 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     _load_converting(view, state)
     _load_curves(view, state)
     if spec.retention is not None:
-        load_saved(session, view)
+        load_saved(session, view, spec.retention.policy)
     return view
 
 
-def load_saved(session: ReadSession, view: StudyView) -> None:
-    """What trials saved that was not let go."""
-    for found in saved_artifacts(session, view.study.id):
+def load_saved(session: ReadSession, view: StudyView, policy: Policy) -> None:
+    """What trials saved that was not let go, and that may go by the policy."""
+    view.saved.clear()
+    view.saved_under_way.clear()
+    roles = [role for role in ArtifactRole if concerns(policy, role)]
+    for found in saved_artifacts(session, view.study.id, roles):
         trial, artifact = found.trial, found.artifact
         ended = None
         if trial.state in TRIAL_TERMINAL and trial.reason is not None:
@@ -96,7 +101,10 @@ def load_saved(session: ReadSession, view: StudyView) -> None:
                 value=trial.value,
                 finish_seq=trial.finish_seq or 0,
             )
-        view.saved[artifact.attempt_id, artifact.role] = Saved(
+        key = artifact.attempt_id, artifact.role
+        if ended is None:
+            view.saved_under_way.setdefault(trial.id, []).append(key)
+        view.saved[key] = Saved(
             attempt_id=artifact.attempt_id,
             trial_id=trial.id,
             role=artifact.role,

@@ -228,7 +228,9 @@ class StudyView:
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=DURATIONS_KEPT))
     commands: list[Command] = field(default_factory=list)
     saved: dict[tuple[str, ArtifactRole], Saved] = field(default_factory=dict)
-    """By attempt: checkpoints not let go, of a study that does not keep everything."""
+    """By attempt: checkpoints not let go that may go, of a study that does not keep everything."""
+    saved_under_way: dict[str, list[tuple[str, ArtifactRole]]] = field(default_factory=dict)
+    """Of trials that have not ended: where in `saved` what they saved is."""
     quiet: list[str] = field(default_factory=list)
     """Trials that ended and whose logs were not capped yet, where the study wants that."""
     is_retained: bool = False

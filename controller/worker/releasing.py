@@ -72,8 +72,8 @@ def _decide(session: ReadSession, study_id: str, wanted: Policy | None) -> Relea
     policy = _policy(view, wanted)
     if policy is None:
         return None
-    if view.spec.retention is None:
-        load_saved(session, view)
+    if wanted is not None:
+        load_saved(session, view, wanted)
     return Released(study_id, policy, let_go(session, view, policy))
 
 

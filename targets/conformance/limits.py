@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,16 +59,17 @@ def _deadline(stage: Stage) -> Judged:
     return judged(problems, f"deaf to SIGTERM, it was gone after {ended.wall_s:.2f} s")
 
 
-def _polite(stage: Stage) -> Exit:
-    """A program that leaves at SIGTERM. One still starting at its deadline hears none: later ones
-    are tried, all of them before its loop ends."""
+def _polite(
+    stage: Stage, timeouts_s: Sequence[float] = (TIMEOUT_S, 4 * TIMEOUT_S, 9 * TIMEOUT_S)
+) -> Exit:
+    """A program that leaves at SIGTERM. One still starting at its deadline hears none: a later one
+    is tried, then."""
     script = f"trap 'exit {LEFT_WITH}' TERM; {_FOR_SEVEN_S}"
-    for factor in range(1, _TRIES + 1):
-        limits = Limits(timeout_s=TIMEOUT_S * factor**2, grace_s=10.0)
-        polite = stage.finish(stage.launch(stage.spec(script, limits=limits))).exit
-        if polite.code == LEFT_WITH:
-            break
-    return polite
+    limits = Limits(timeout_s=timeouts_s[0], grace_s=10.0)
+    polite = stage.finish(stage.launch(stage.spec(script, limits=limits))).exit
+    if polite.code == LEFT_WITH or len(timeouts_s) == 1:
+        return polite
+    return _polite(stage, timeouts_s[1:])
 
 
 def judge_stall(silent: Exit, talking: Exit, stall_s: float) -> list[str]:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.decisions.retention import Ended, Needed, Saved, decide_retention
+from controller.decisions.retention import (
+    Ended,
+    Needed,
+    Saved,
+    concerns,
+    decide_retention,
+)
 from controller.spec.retention import parse_policy
 from ledger.records import ArtifactRole, Direction, TrialKind
 from ledger.retention_entries import ReleaseReason
@@ -131,3 +137,10 @@ def test_letting_go_as_trials_end_leaves_what_letting_go_at_the_end_does(
             kept.remove(went.saved)
     last = {went.saved for went in decide_retention(policy, at_once, Needed(), direction)}
     assert kept == [one for one in at_once if one not in last]
+
+
+@pytest.mark.parametrize("policy", ["all", "none", "last", "best-2"])
+@pytest.mark.parametrize("role", list(ArtifactRole))
+def test_what_a_policy_does_not_concern_never_goes_by_it(policy: str, role: ArtifactRole) -> None:
+    held = [replace(one, role=role) for one in ALL]
+    assert bool(gone(policy, held)) is concerns(parse_policy(policy), role)
