@@ -29,13 +29,16 @@ def may_reach_hosts(study: Study) -> bool:
 
 
 def read_requests(
-    session: ReadSession, study: Study, trial_id: str | None = None
+    session: ReadSession, study: Study, trial_id: str | None = None, *, after: int = 0
 ) -> Iterator[NetworkRequested]:
-    """The batches of one trial's attempts, or of all attempts of a study, in order."""
+    """The batches of one trial's attempts, or of all attempts of a study, in order; those beyond
+    a place in its chain."""
     if not may_reach_hosts(study):
         return
     query = select(ENTRIES.c.body).where(
-        ENTRIES.c.chain == study.id, ENTRIES.c.kind == NetworkRequested.kind
+        ENTRIES.c.chain == study.id,
+        ENTRIES.c.kind == NetworkRequested.kind,
+        ENTRIES.c.seq > after,
     )
     if trial_id is not None:  # found by its text first: parsing all of them takes longer
         query = query.where(ENTRIES.c.body.contains(f'"trial_id":"{trial_id}"', autoescape=True))

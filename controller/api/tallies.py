@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
+from controller.documents.network import NetworkSums
 from ledger.column_file import ColumnFile
 from ledger.database import ReadSession
 from ledger.outcome_counts import OutcomeCounts
@@ -19,6 +20,7 @@ class Tallies:
     def __init__(self, file: ColumnFile) -> None:
         self._known: OrderedDict[str, StudyTally] = OrderedDict()
         self.outcomes = OutcomeCounts(file)
+        self.network = NetworkSums()
         self._lock = threading.Lock()
 
     def tally(self, session: ReadSession, study: Study) -> StudyTally:

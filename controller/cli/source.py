@@ -22,7 +22,7 @@ from controller.documents.log_text import (
     handle_of,
     log_reader,
 )
-from controller.documents.network import network_document
+from controller.documents.network import trial_network_document
 from controller.documents.studies import listed_document, whole_document
 from controller.documents.trials import detail_document, trial_document
 from controller.settings import server_address
@@ -118,7 +118,7 @@ class LedgerSource:
         study = reads.get_study(session, detail.trial.study_id)
         tails = {a.id: find_log_tail(self._reader(), a, TAIL_BYTES) for a in detail.attempts}
         document = detail_document(detail)
-        document["network"] = network_document(session, study, trial_id)
+        document["network"] = trial_network_document(session, study, trial_id)
         document["log_tails"] = {name: tail for name, tail in tails.items() if tail}
         return document
 

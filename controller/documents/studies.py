@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from controller.documents.candidates import family_document, incumbent_document
 from controller.documents.model_calls import model_document
-from controller.documents.network import network_document
+from controller.documents.network import NetworkSums, network_document
 from controller.documents.revisions import revisions_document
 from controller.documents.sharing import share_document
 from controller.documents.times import iso
@@ -20,10 +20,13 @@ from ledger.study_pages import LastEntry, StudyTally
 
 
 def study_document(
-    session: ReadSession, study: Study, outcomes: OutcomeCounts | None = None
+    session: ReadSession,
+    study: Study,
+    outcomes: OutcomeCounts | None = None,
+    network: NetworkSums | None = None,
 ) -> dict[str, Json]:
-    """A study as `run`, `resume` and `show` print it; `outcomes`, of a process that asks again
-    and again, save counting."""
+    """A study as `run`, `resume` and `show` print it; `outcomes` and `network`, of a process that
+    asks again and again, save counting."""
     counted = outcomes or OutcomeCounts()
     starts = summaries.first_starts(session, study.id)
     baseline = summaries.baseline_values(session, study.id)
@@ -49,7 +52,7 @@ def study_document(
         "promotion": _promotion(session, study),
         "counts": counts(counted.of(session, study)),
         "budgets": budgets_document(reads.load_budgets(session, study.id).values()),
-        "network": network_document(session, study),
+        "network": network_document(session, study, network),
         "timings": {
             "submitted_at": iso(study.created_at),
             "first_attempt_started_at": iso(starts.attempt),
@@ -157,14 +160,17 @@ def listed_document(summary: reads.StudySummary) -> dict[str, Json]:
 
 
 def whole_document(
-    session: ReadSession, study: Study, outcomes: OutcomeCounts | None = None
+    session: ReadSession,
+    study: Study,
+    outcomes: OutcomeCounts | None = None,
+    network: NetworkSums | None = None,
 ) -> dict[str, Json]:
     """A study with its families, its model's incumbents, what waits, and its preparing."""
     model = model_of(study)
     incumbents = [] if model is None else reads.list_incumbents(session, model)
     use = model_use(session, study.id)
     return {
-        **study_document(session, study, outcomes),
+        **study_document(session, study, outcomes, network),
         "bundle": study.bundle_digest,
         "families": [family_document(f) for f in reads.list_families(session, study.id)],
         "incumbents": [incumbent_document(incumbent) for incumbent in incumbents],

@@ -85,7 +85,8 @@ def show_study(
     """How a study stands: counts, best, budgets, gate, what waits for its worker."""
     with service.ledger.read() as session:
         found = study_named(session, study)
-        return flagged(whole_document(session, found, tallies_of(request).outcomes))
+        kept = tallies_of(request)
+        return flagged(whole_document(session, found, kept.outcomes, kept.network))
 
 
 @router.get("/studies/{study}/spec", response_model=SpecOut, responses=documented(404, 409))

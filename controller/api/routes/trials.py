@@ -26,7 +26,7 @@ from controller.api.trial_csv import csv_chunks
 from controller.api.trial_query import Listed, Wanted
 from controller.documents.curves import curve_document, curves_of
 from controller.documents.finite import flagged
-from controller.documents.network import network_document
+from controller.documents.network import trial_network_document
 from controller.documents.trials import detail_document, trial_document
 from ledger import reads
 from ledger.database import ReadSession
@@ -139,7 +139,7 @@ def _detail(session: ReadSession, trial_id: str) -> dict[str, Any]:
     detail = trial_named(session, trial_id)
     study = reads.get_study(session, detail.trial.study_id)
     document = detail_document(detail)
-    document["network"] = network_document(session, study, trial_id)
+    document["network"] = trial_network_document(session, study, trial_id)
     return flagged(document)
 
 
