@@ -70,9 +70,10 @@ def main() -> int:
             if converted:
                 model = of_conversion("finished", model, inputs["artifact"], converted)
             answers = generate(model, tokenizer, items, options)
-    except (RefusedError, IndexError) as error:
-        print(f"exact_match: {BEYOND if type(error) is IndexError else error}", file=sys.stderr)
-        return EXIT_SETUP if isinstance(error, SetupError) else EXIT_REFUSED
+    except (RefusedError, IndexError, re.error) as error:
+        told = {IndexError: BEYOND, re.error: f"options.format: no regular expression: {error}"}
+        print(f"exact_match: {told.get(type(error), error)}", file=sys.stderr)
+        return EXIT_SETUP if isinstance(error, SetupError | re.error) else EXIT_REFUSED
     with os.fdopen(int(os.environ["ARL_SCORE_FD"]), "wb") as channel:
         channel.write(json.dumps(score(items, answers, options), allow_nan=False).encode())
     return 0
@@ -88,10 +89,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     options = Options(**given)
     if options.dtype not in DTYPES:
         raise SetupError(f"options.dtype: {options.dtype!r} is not one of {', '.join(DTYPES)}")
-    try:
-        re.compile(options.format)  # better said now than when all is generated
-    except re.error as error:
-        raise SetupError(f"options.format: {options.format!r} is no expression: {error}") from None
+    re.compile(options.format)  # better said now than when all is generated
     return options
 
 
@@ -112,14 +110,13 @@ def _item(line: bytes, where: str) -> Item:
         row = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         raise SetupError(f"{where}: not JSON ({error}); write an object on each line") from None
-    if not isinstance(row, dict) or "prompt" not in row or "answer" not in row:
-        raise SetupError(f"{where}: expected an object with prompt and answer")
-    if not isinstance(row["prompt"], str | list):
-        raise SetupError(f"{where}: prompt must be a text or messages")
+    prompt = row.get("prompt") if isinstance(row, dict) else None
+    if not isinstance(prompt, str | list) or "answer" not in row:
+        raise SetupError(f"{where}: write an object of prompt (a text or messages) and answer")
     answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
     if not answers or not all(isinstance(answer, str) for answer in answers):
         raise SetupError(f"{where}: answer must be a text or a list of texts")
-    return Item(row["prompt"], tuple(answer.strip() for answer in answers))
+    return Item(prompt, tuple(answer.strip() for answer in answers))
 
 
 def check_artifact(

@@ -147,5 +147,5 @@ def test_a_format_that_is_no_expression_is_refused_before_anything_is_generated(
         tmp_path / "b", says_12, split, tokenizer, format="("
     )
     assert (status, document) == (2, {}), log
-    assert log.startswith("exact_match: options.format: '(' is no expression: "), log
+    assert log.startswith("exact_match: options.format: no regular expression: "), log
     assert log.count("\n") == 1

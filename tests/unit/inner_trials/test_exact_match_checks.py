@@ -129,11 +129,17 @@ def test_the_interval_is_wilsons(hits: int, count: int) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("[]", "s.jsonl, line 2: expected an object"),
+        ("[]", "s.jsonl, line 2: write an object"),
         ('{"prompt": "a"', "s.jsonl, line 2: not JSON .*; write an object on each line"),
         ("[" * 100_000, "s.jsonl, line 2: not JSON"),
-        ('{"prompt": 5, "answer": "b"}', "line 2: prompt must be a text or messages"),
-        ('{"prompt": "a"}', "line 2: expected an object with prompt and answer"),
+        (
+            '{"prompt": 5, "answer": "b"}',
+            r"line 2: write an object of prompt \(a text or messages\) and answer",
+        ),
+        (
+            '{"prompt": "a"}',
+            r"line 2: write an object of prompt \(a text or messages\) and answer",
+        ),
         ('{"prompt": "a", "answer": 4}', "line 2: answer must be a text"),
         ('{"prompt": "a", "answer": []}', "line 2: answer must be a text"),
     ],
