@@ -14,7 +14,6 @@ Below the target's root:
 """
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -178,6 +177,8 @@ def read_launch(attempt: str) -> dict[str, Any]:
 def mark_of(directory: str) -> str:
     """Tells the processes of an attempt's directory from those of its namesake elsewhere, to who
     may not learn where that is."""
+    import hashlib  # not at the top: a supervisor needs it only where it finds such processes
+
     return hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
 
 
