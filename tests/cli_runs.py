@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,9 +78,11 @@ class Arl:
             **more,
         }
 
-    def start(self, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+    def start(
+        self, *arguments: str, before: Sequence[str] = (), **more: str
+    ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "controller.cli", *arguments],
+            [*before, sys.executable, "-m", "controller.cli", *arguments],
             cwd=self.place,
             env=self.environment(more),
             stdin=subprocess.DEVNULL,

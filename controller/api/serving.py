@@ -1,7 +1,6 @@
 """`arl serve`: the HTTP server in this process, and a worker in one of its own beside it."""
 
 import logging
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from controller.api.connections import PatientConnection, allow_files
 from controller.api.keeping import Keeping
 from controller.api.options import ApiOptions
 from controller.api.sweeping import sweeping_beside
+from controller.signals import heard_by
 from controller.wiring import Service
 from ledger.errors import InvalidInput
 from ledger.tokens import has_tokens
@@ -33,7 +33,6 @@ LONGEST_RESTART_S: Final = 30.0
 STEADY_S: Final = 60.0
 """A worker that lived so long is started again at once."""
 END_S: Final = 10.0
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def check_reach(service: Service, options: ApiOptions) -> None:
@@ -85,12 +84,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
-        try:
+        with heard_by(self.handle_exit):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 @contextmanager

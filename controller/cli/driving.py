@@ -1,12 +1,10 @@
 """Runs a worker in this process for some studies, shows how they go, and handles Ctrl-C."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
 
 from controller.cli.endings import ending_lines
 from controller.cli.log_lines import listen_to_the_worker
@@ -16,6 +14,7 @@ from controller.cli.progress import Watch
 from controller.cli.text import plain, several
 from controller.documents.studies import study_document
 from controller.registry.signing import sign_unsigned
+from controller.signals import heard_by
 from controller.wiring import Service
 from controller.worker.driver import StudyDriver
 from controller.worker.leases import describe_holder, is_owner_gone
@@ -25,8 +24,6 @@ from ledger import reads
 from ledger.errors import StudyBusy
 from ledger.records import Json, Study
 from ledger.states import STUDY_TERMINAL, StudyState
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
@@ -45,12 +42,8 @@ class Interrupt:
 
     @contextmanager
     def installed(self) -> Iterator["Interrupt"]:
-        before = {name: signal.signal(name, self) for name in _SIGNALS}
-        try:
+        with heard_by(self):
             yield self
-        finally:
-            for name, handler in before.items():
-                signal.signal(name, handler)
 
 
 def check_free(service: Service, study: Study) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from controller.serving.commands import Command
 from controller.serving.faults import EndpointUnavailable
+from controller.signals import ending_signals, heard_by
 from inner_trials.own_server import GUARD
 from ledger.errors import Conflict, InvalidInput
 
@@ -113,19 +114,14 @@ class ModelServer:
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end what is inside as Ctrl-C does, by Ended, so that it cleans up."""
-    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        for number in handled:  # a second one must not disturb the cleaning up
+        for number in ending_signals():  # a second one must not disturb the cleaning up
             signal.signal(number, signal.SIG_IGN)
         raise Ended
 
-    before = {number: signal.signal(number, end) for number in handled}
-    try:
+    with heard_by(end):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check_python(python: str) -> None:

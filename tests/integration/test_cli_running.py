@@ -77,6 +77,20 @@ def test_ctrl_c_says_how_to_resume_and_resume_finishes_the_study(arl: Arl) -> No
     assert numbers(arl) == list(range(5))
 
 
+def test_a_terminal_that_closes_ends_no_command_started_with_nohup(arl: Arl) -> None:
+    running = arl.start("run", arl.study(body=SLOW), "--json", before=("nohup",))
+    arl.wait_until(lambda s: any(t["state"] == "running" for t in s["trials"]))
+    done = interrupt(running, signal.SIGHUP)
+    assert done.code == 0, done.err
+    assert done.json()["state"] == "completed"
+
+
+def test_a_terminal_that_closes_asks_any_other_command_to_end(arl: Arl) -> None:
+    running = arl.start("run", arl.study(body=SLOW))
+    arl.wait_until(lambda s: any(t["state"] == "running" for t in s["trials"]))
+    assert interrupt(running, signal.SIGHUP).code == 130
+
+
 def test_a_second_ctrl_c_leaves_at_once(arl: Arl) -> None:
     running = arl.start("run", arl.study(body="sleep 30"))
     arl.wait_until(lambda s: any(t["state"] == "running" for t in s["trials"]))
