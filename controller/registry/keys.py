@@ -50,13 +50,19 @@ def key_path(home: Path) -> Path:
 
 
 def find_key(home: Path) -> PrivateKey | None:
-    """The key on this machine. Raises InvalidInput: others can read it, or it is no such key."""
+    """The key on this machine. Raises InvalidInput: it cannot be read, others can read it too, or
+    it is no such key."""
     path = key_path(home)
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         content = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise InvalidInput(
+            f"{path}: the signing key cannot be read ({error.strerror}): give it to the user that "
+            f"ARL runs as (chown -R USER {path.parent}), or set ARL_SIGN=0 to sign nothing"
+        ) from error
     if mode & 0o077:
         raise InvalidInput(
             f"{path}: its mode is {mode:04o}, so others may read it: write chmod 600 {path}, and "

@@ -188,6 +188,13 @@ def test_a_lost_key_is_said_and_another_signs_on(mine: Promoted) -> None:
     assert verify_ledger(ledger, mine.service.store) == []
 
 
+def unsigned(mine: Promoted) -> None:
+    """As before anything was signed."""
+    with mine.service.ledger.write() as session:
+        session.connection.exec_driver_sql("DROP TRIGGER promotion_signatures_refuse_delete")
+        session.connection.exec_driver_sql("DELETE FROM promotion_signatures")
+
+
 def test_a_key_that_others_may_read_signs_nothing(mine: Promoted) -> None:
     assert key_path(mine.home).stat().st_mode & 0o777 == 0o600
     assert key_path(mine.home).parent.stat().st_mode & 0o777 == 0o700
@@ -200,11 +207,21 @@ def test_a_key_that_others_may_read_signs_nothing(mine: Promoted) -> None:
         ensure_key(mine.service.ledger, mine.home, "ann")
 
 
+def test_a_key_that_cannot_be_read_is_told_and_stops_nothing(
+    mine: Promoted, caplog: pytest.LogCaptureFixture
+) -> None:
+    unsigned(mine)
+    key_path(mine.home).unlink(missing_ok=True)
+    key_path(mine.home).mkdir(parents=True)  # root may read every file, but no directory as one
+    with pytest.raises(InvalidInput, match=r"cannot be read \(Is a directory\).*ARL_SIGN=0"):
+        mine.sign()
+    assert sign_unsigned(mine.service.ledger, mine.service.store, mine.home) == []
+    assert "toy:1 is not signed" in caplog.text
+
+
 def test_what_nobody_signed_is_signed_once(mine: Promoted) -> None:
     service = mine.service
-    with service.ledger.write() as session:
-        session.connection.exec_driver_sql("DROP TRIGGER promotion_signatures_refuse_delete")
-        session.connection.exec_driver_sql("DELETE FROM promotion_signatures")
+    unsigned(mine)
     assert any("not signed" in f.problem for f in mine.check().findings)
     assert verify_ledger(service.ledger, None) != []
     other = sign_unsigned(service.ledger, service.store, mine.home, ["another study"])
