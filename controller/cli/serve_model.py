@@ -23,6 +23,7 @@ from controller.serving.files import (
 from controller.serving.forms import Form
 from controller.serving.gate import SplitName
 from controller.serving.into import SwapOptions
+from controller.serving.server_process import check_python
 from controller.serving.subjects import SHORT, find_subject
 from controller.settings import Settings
 from controller.wiring import Service
@@ -173,6 +174,8 @@ def _check_options(
     for rule, broken in wrong.items():
         if broken:
             raise InvalidInput(rule)
+    if start and python is not None:
+        check_python(python)  # before every byte of the models is read
 
 
 def _checked_margin(margin: float) -> float:

@@ -38,7 +38,7 @@ class ModelServer:
         self, command: Command, python: str, environment: dict[str, str], log: Path
     ) -> None:
         """Raises InvalidInput, Conflict: it cannot be started so."""
-        _check_python(python)
+        check_python(python)
         _check_port(str(command.options["host"]), command.options["port"])
         self.url = command.url
         self.log = log
@@ -124,7 +124,8 @@ def ended_by_signals() -> Iterator[None]:
         yield
 
 
-def _check_python(python: str) -> None:
+def check_python(python: str) -> None:
+    """Raises InvalidInput."""
     if not (os.path.isfile(python) and os.access(python, os.X_OK)):
         raise InvalidInput(f"--python {python}: there is no such program; name a Python with vLLM")
 

@@ -119,6 +119,7 @@ def test_several_adapters_of_one_base_are_one_server(here: Here) -> None:
         (("--", "--dtype", "half"), "what to serve"),
         ((BEST, "--start"), "--python"),
         ((BEST, "--start", "--python", "/no/such"), "/no/such"),
+        (("nobody", "--start", "--python", "/no/such"), "--python /no/such"),
         ((BEST, "--restore"), "--into"),
         ((BEST, "--form", "quantised"), "--form quantised"),
         ((BEST, "--", "--port", "1"), "--port"),
