@@ -71,10 +71,12 @@ class Swap:
         incumbent = self._incumbent(subject)
         if incumbent is not None and subject.artifact in incumbent.path:
             raise Conflict(f"{subject.name} serves {subject.own_name} already")
-        with self._taken_out(subject) as stays:
+        was_there = terms.shadow and subject.own_name in self._endpoint.models()
+        with self._taken_out(subject, unless=was_there) as stays:
             with self._kept_whole(subject, "load"):
                 served = {str(path), "" if incumbent is None else incumbent.path}
-                self.take_out_others(subject.name, served)
+                if not terms.shadow:
+                    self.take_out_others(subject.name, served)
                 self._endpoint.load(subject.own_name, str(path))
             outcome = self._gated(subject, gate, terms, incumbent)
             if not outcome.verdict.passed or terms.shadow:
@@ -212,13 +214,13 @@ class Swap:
                 self._endpoint.unload(name)
 
     @contextmanager
-    def _taken_out(self, subject: Subject) -> Iterator[list[ServingSet]]:
+    def _taken_out(self, subject: Subject, *, unless: bool = False) -> Iterator[list[ServingSet]]:
         """The candidate's own name goes again, however what is inside ends, unless it stays."""
         stays: list[ServingSet] = []
         try:
             yield stays
         finally:
-            if not stays:
+            if not stays and not unless:
                 self._unload_quietly(subject.own_name)
 
     def _switch(

@@ -136,6 +136,21 @@ def test_a_shadow_gate_never_switches_and_leaves_nothing(
     assert serve.recorded() == (before["served_as"], 1)
 
 
+def test_a_shadow_gate_takes_out_nothing_that_is_served_to_be_compared(
+    serve: Serving, server: ModelServer
+) -> None:
+    shown = ("serve-model", BEST, BETTER, "--form", "adapter", "--json")
+    words = serve.run(*shown).json()["argv"]
+    modules = words[words.index("--lora-modules") + 1 :][:2]
+    paths = [json.loads(module)["path"] for module in modules]
+    names = [f"{serve.name}@{Path(path).parent.name[:12]}" for path in paths]
+    server.adapters |= dict(zip(names, paths, strict=True))
+    for subject in (BEST, WORST):
+        done = serve.into(server, subject, "--shadow")
+        assert not done.json()["kept"], done.err
+        assert set(server.adapters) == set(names)
+
+
 @pytest.mark.slow
 def test_a_merged_model_is_gated_where_it_is_served_and_nowhere_loaded(
     serve: Serving, server: ModelServer
