@@ -25,7 +25,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
-from ledger.errors import ArlError
+from ledger.errors import ArlError, InvalidInput
 from ledger.records import Direction
 from proposers.ppo_episodes import Episodes
 from proposers.ppo_functions import FAMILIES, WIDTH, Task, make_task
@@ -56,6 +56,7 @@ VALUE_PENALTY: Final = 10.0
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     try:
+        _check(options)
         recordings = [read_recording(p, Direction(options.direction)) for p in options.studies]
         start = _start(options.start)
         torch.set_num_threads(1)
@@ -83,6 +84,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--studies", type=Path, nargs="*", default=[], help="exports (json)")
     parser.add_argument("--direction", choices=["minimize", "maximize"], default="minimize")
     return parser.parse_args(arguments)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raises InvalidInput for what would fail, or be of no use, only after the learning."""
+    out: Path = options.out
+    if out.suffix != ".safetensors":
+        raise InvalidInput(f"--out {out}: write a file that ends in .safetensors")
+    if not out.parent.is_dir():
+        raise InvalidInput(f"--out {out}: there is no directory {out.parent}; make it first")
+    for name, value, least in (("--trials", options.trials, 1), ("--seed", options.seed, 0)):
+        if value < least:
+            raise InvalidInput(f"{name} {value}: write a whole number from {least}")
 
 
 def _start(name: str) -> NDArray[np.float32] | None:

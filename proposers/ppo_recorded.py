@@ -11,6 +11,7 @@ import numpy as np
 from ledger.errors import InvalidInput
 from ledger.records import Direction, ParamValue
 from ledger.search import as_loss
+from ledger.states import Reason
 from proposers.ppo_functions import Task, judged
 from proposers.ppo_space import Array, UnitCube
 from proposers.search_space import Categorical, Float, Int, SearchSpace
@@ -78,6 +79,8 @@ def read_recording(path: Path, direction: Direction) -> Recording:
 
 def _is_scored(row: object) -> bool:
     if not isinstance(row, dict) or row.get("kind") not in _KINDS:
+        return False
+    if row.get("reason") == Reason.INFEASIBLE:  # however good its value is
         return False
     value = row.get("value")
     return isinstance(value, int | float) and math.isfinite(value) and bool(row.get("params"))

@@ -241,6 +241,31 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path) -> None:
         read_recording(file, Direction.MINIMIZE)
 
 
+def test_a_recorded_trial_that_broke_a_constraint_is_no_example(tmp_path: Path) -> None:
+    file = exported(tmp_path / "s.json", 20)
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    rows.append({**rows[0], "state": "complete", "reason": "infeasible", "value": -1000.0})
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    recording = read_recording(file, Direction.MINIMIZE)
+    assert (len(recording.losses), recording.losses.min() >= 0.0) == (20, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--out", "none/such/w.safetensors"), "--out none/such/w.safetensors: there is no dir"),
+        (("--out", "w.json"), "ends in .safetensors"),
+        (("--out", "w.safetensors", "--trials", "0"), "--trials 0: write a whole number from 1"),
+        (("--out", "w.safetensors", "--seed", "-1"), "--seed -1: write a whole number from 0"),
+    ],
+)
+def test_pretraining_whose_weights_could_not_be_kept_is_not_begun(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_pretraining_is_reproducible_and_says_how_it_was_done(tmp_path: Path) -> None:
     study = exported(tmp_path / "s.json", 20)
