@@ -86,8 +86,9 @@ def _stall(stage: Stage) -> Judged:
         return Limits(timeout_s=PATIENCE_S, grace_s=0.5, stall_s=stall_s)
 
     silent = stage.launch(stage.spec("sleep 8", limits=limits(0.6)))
-    script = f"for i in 1 2 3 4 5; do {report(1)} sleep 0.4; done"
-    talking = stage.launch(stage.spec(script, limits=limits(1.5)))
+    # Longer together than it may be silent, which leaves room for a start that takes its time.
+    script = f"for i in 1 2 3 4 5 6 7 8 9; do {report(1)} sleep 0.4; done"
+    talking = stage.launch(stage.spec(script, limits=limits(3.0)))
     ended = stage.finish(silent).exit
     problems = judge_stall(ended, stage.finish(talking).exit, 0.6)
     return judged(problems, f"silent, it was ended after {ended.wall_s:.2f} s")
