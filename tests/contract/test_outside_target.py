@@ -143,16 +143,16 @@ def test_a_worker_that_is_late_or_silent_loses_it(
 
 
 def test_a_worker_that_reports_keeps_it(target: OutsideTarget, worker: Records) -> None:
-    name = target.launch(spec(stall_s=0.6))
+    name = target.launch(spec(stall_s=2.0))
     worker.claim(name, "one", "a")
     for _ in range(5):
-        time.sleep(0.2)
+        time.sleep(0.5)
         worker.hear(name)
         assert target.observe(name, cursor="").exit is None
 
 
 def test_stopped_and_killed_attempts_end(target: OutsideTarget, worker: Records) -> None:
-    asked, killed, unclaimed = (target.launch(spec(grace_s=0.2)) for _ in range(3))
+    asked, killed, unclaimed = (target.launch(spec(grace_s=1.0)) for _ in range(3))
     for name in (asked, killed):
         worker.claim(name, name, "a")
     target.request_stop(asked)
@@ -165,7 +165,8 @@ def test_stopped_and_killed_attempts_end(target: OutsideTarget, worker: Records)
     ended = target.observe(killed, cursor="").exit
     assert ended is not None
     assert ended.cause is ExitCause.KILLED
-    time.sleep(0.3)
+    settle(target, asked)
+    assert target.wait([asked], 10.0) == {asked}
     assert target.observe(asked, cursor="").exit is not None
     assert offered(worker) == []
 

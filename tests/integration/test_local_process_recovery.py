@@ -322,11 +322,13 @@ def test_a_supervisor_leaves_when_it_has_neither_clients_nor_attempts(
 ) -> None:
     monkeypatch.setattr("targets.supervisor_link._START", short_lived())
     target = local_target(tmp_path)
-    handle = target.launch(attempt("sleep 0.8"))
+    go_on = tmp_path / "go on"
+    handle = target.launch(attempt(f"until [ -e '{go_on}' ]; do sleep 0.05; done"))
     pid = supervisor_pid(target)
     target.close()
-    time.sleep(0.4)
+    time.sleep(0.8)
     assert is_alive(pid), "it has an attempt"
+    go_on.touch()
     wait_until(lambda: not is_alive(pid), "it leaves")
     again = local_target(tmp_path)
     assert finish(again, handle).exit.code == 0

@@ -169,7 +169,7 @@ def test_what_follows_the_head_of_an_answer_is_not_waited_for(
         pauses(study, Reason.DISK_FULL, Reason.TARGET_UNAVAILABLE)
         with notifying(service_over(sqlite_ledger, tmp_path)):
             wait_for_states(sqlite_ledger, "delivered", "delivered")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 40  # the body takes a hundred seconds
 
 
 @pytest.mark.parametrize("bad", [hangs, drips], ids=["hangs", "drips"])
@@ -370,7 +370,7 @@ def test_stopping_cuts_what_is_under_way_and_counts_it_as_no_try(
             receiver.wait_for(1)
             began = time.monotonic()
             notifier.end(0)
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 20  # it would hang for a minute
     (one,) = all_of(sqlite_ledger)
     assert (str(one.state), one.tries, one.lease_owner) == ("waiting", 0, None)
 
@@ -381,10 +381,13 @@ def test_the_queue_of_a_webhook_that_is_down_costs_a_look_little(sqlite_ledger: 
     Noticing(sqlite_ledger, _settings()).look()
     (one,) = all_of(sqlite_ledger)
     _copy(sqlite_ledger, 5000)
-    began = time.perf_counter()
-    with sqlite_ledger.read() as session:
-        assert [head.id for head in next_in_queues(session)] == [one.id]
-    assert time.perf_counter() - began < 1.0
+    took_s = []
+    for _ in range(3):  # the shortest: something else may run between
+        began = time.perf_counter()
+        with sqlite_ledger.read() as session:
+            assert [head.id for head in next_in_queues(session)] == [one.id]
+        took_s.append(time.perf_counter() - began)
+    assert min(took_s) < 1.0
 
 
 def _copy(ledger: Ledger, count: int) -> None:

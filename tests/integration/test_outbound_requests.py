@@ -177,7 +177,7 @@ def test_a_server_that_says_nothing_ends_with_the_deadline() -> None:
         started = time.monotonic()
         with pytest.raises(Unanswered):
             ask(client, f"http://127.0.0.1:{port}/", timeout_s=0.3)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 4.5
 
 
 @pytest.mark.parametrize(

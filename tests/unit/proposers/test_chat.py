@@ -226,19 +226,19 @@ def test_the_next_endpoint_is_asked_where_the_first_is_away(chats: list[Chat]) -
 
 def test_an_endpoint_that_rests_is_not_asked_and_then_once(chats: list[Chat]) -> None:
     with m.model_endpoint(m.in_turn(m.sends(500))) as endpoint:
-        chat = Chat(options(endpoint.url, first_rest_s=0.3, longest_rest_s=60.0), no_secret)
+        chat = Chat(options(endpoint.url, first_rest_s=1.0, longest_rest_s=60.0), no_secret)
         chats.append(chat)
         assert len(ask(chat).calls) == 3
         resting = ask(chat)
         assert resting.calls == ()
-        assert 0 < resting.retry_after_s <= 0.3
+        assert 0 < resting.retry_after_s <= 1.0
         assert "server_error, status 500; next try in" in resting.waits_for
-        time.sleep(0.35)
+        time.sleep(resting.retry_after_s + 0.05)
         half_open = ask(chat)
         assert len(half_open.calls) == 1
-        assert 0.4 < half_open.retry_after_s <= 0.6  # twice as long
+        assert 1.0 < half_open.retry_after_s <= 2.0  # twice as long
         endpoint.script = m.in_turn(m.says("back"))
-        time.sleep(0.65)
+        time.sleep(half_open.retry_after_s + 0.05)
         assert ask(chat).answer is not None
         endpoint.script = m.in_turn(m.sends(500))
         assert len(ask(chat).calls) == 3

