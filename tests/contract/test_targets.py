@@ -19,6 +19,7 @@ from targets.protocol import ExitCause, Program, Target
 from targets.registry import TARGETS, Place, make_target
 from tests.http_runs import SECRET, SECRET_NAME, job_server
 from tests.target_runs import (
+    Ended,
     attempt,
     end_supervisor,
     finish,
@@ -278,17 +279,27 @@ def test_outputs_survive_a_kill_and_are_refused_while_it_runs(target: Target) ->
 
 
 def test_the_deadline_is_enforced_on_a_program_that_ignores_sigterm(target: Target) -> None:
-    limits = {"timeout_s": 0.3, "grace_s": 0.3}
-    ended = run(target, "trap '' TERM; while :; do :; done", limits=limits)
+    ended = run_to_deadline(
+        target, "trap '' TERM; while :; do :; done", wanted=-signal.SIGKILL, grace_s=0.3
+    )
     assert (ended.exit.cause, ended.exit.code) == (ExitCause.DEADLINE, -signal.SIGKILL)
     assert 0.55 < ended.exit.wall_s < 10
+
+
+def run_to_deadline(target: Target, script: str, *, wanted: int, grace_s: float) -> Ended:
+    """One that a busy machine was still starting at its deadline has set no trap: a later deadline
+    is tried, then."""
+    ended = run(target, script, limits={"timeout_s": 0.3, "grace_s": grace_s})
+    if ended.exit.code == wanted:
+        return ended
+    return run(target, script, limits={"timeout_s": 4.0, "grace_s": grace_s})
 
 
 def test_a_program_may_save_between_sigterm_and_the_end_of_the_grace_period(
     target: Target,
 ) -> None:
     script = "trap 'echo saved > \"$ARL_OUTPUT/x\"; exit 3' TERM; while :; do sleep 0.02; done"
-    ended = run(target, script, limits={"timeout_s": 0.3, "grace_s": 10.0})
+    ended = run_to_deadline(target, script, wanted=3, grace_s=10.0)
     assert (ended.exit.cause, ended.exit.code) == (ExitCause.DEADLINE, 3)
     assert Path(target.outputs(ended.handle).root, "x").read_text() == "saved\n"
 
@@ -297,10 +308,9 @@ def test_a_program_that_says_nothing_for_too_long_is_stalled(target: Target) -> 
     silent = run(target, "sleep 20", limits={"stall_s": 0.4})
     assert silent.exit.cause is ExitCause.STALLED
     assert silent.exit.wall_s < 10
-    reports = f"for i in 1 2 3 4 5 6; do {REPORT % (1, 1)}; sleep 0.2; done"
-    assert run(target, reports, limits={"stall_s": 0.8}).exit.cause is ExitCause.EXITED
-    logs = "for i in 1 2 3 4 5 6; do echo working; sleep 0.2; done"
-    assert run(target, logs, limits={"stall_s": 0.8}).exit.cause is ExitCause.EXITED
+    for says in (REPORT % (1, 1), "echo working"):  # longer together than it may be silent
+        talking = f"for i in 1 2 3 4 5 6; do {says}; sleep 0.4; done"
+        assert run(target, talking, limits={"stall_s": 2.0}).exit.cause is ExitCause.EXITED
 
 
 def test_the_score_channel_is_read_for_evaluate_and_prepare_attempts(target: Target) -> None:
