@@ -157,9 +157,12 @@ def judge_nothing_left(
 def _nothing_left(stage: Stage) -> Finding:
     started = time.monotonic()
     strangers = stage.clear()
-    listed = [f.name for f in stage.target.list_owned(stage.setup.owner)]
     until = started + END_PATIENCE_S
-    while (left := left_behind(stage.setup.roots, stage.token)) and time.monotonic() < until:
+    while True:  # what is released may be deleted in the background
+        listed = [f.name for f in stage.target.list_owned(stage.setup.owner)]
+        left = left_behind(stage.setup.roots, stage.token)
+        if not (listed or left) or time.monotonic() > until:
+            break
         time.sleep(0.2)
     problem = judge_nothing_left(strangers, listed, left)
     return Finding(
