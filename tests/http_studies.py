@@ -1,5 +1,6 @@
 """Studies that train on a job service and evaluate in a sandbox of this machine."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ def ran(base: Path) -> list[str]:
 
 def broken(service: Service, study_id: str, started: Sequence[str]) -> list[str]:
     del study_id  # all studies of the ledger are judged
+    deleted = threading.Event()
+    service.cleaner.run(deleted.set)  # it deletes beside the loop
+    assert deleted.wait(timeout=60)
     return [*promises.broken(witness(service), started), *own_findings(service)]
 
 
