@@ -1,13 +1,26 @@
 """Slow work beside the loop: hashing a checkpoint must not hold up another study's trials."""
 
+import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Final, Generic, TypeVar
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
+log = logging.getLogger("arl.jobs")
+
 PATIENCE_S: Final = 0.02
 """Work that is done within this time costs the loop nothing but the wait."""
+
+
+def unattended(pool: Executor, work: Callable[..., None], *arguments: Any) -> None:
+    """Run work that nobody waits for: what it fails with is at least in the log."""
+
+    def tell(future: Future[None]) -> None:
+        if error := future.exception():
+            log.error("work beside the loop failed: %s", error, exc_info=error)
+
+    pool.submit(work, *arguments).add_done_callback(tell)
 
 
 class Jobs(Generic[T]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from controller.clock import Clock, SystemClock
-from controller.jobs import Jobs
+from controller.jobs import Jobs, unattended
 from controller.places import evaluator_target, model_transport, options_of, place_of, used_places
 from controller.settings import Settings, read_secret
 from controller.spec.plan_section import plan_fault
@@ -51,11 +51,11 @@ class Cleaner:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="arl-cleaner")
 
     def release(self, target: Target, handle: str) -> None:
-        self._pool.submit(_release, target, handle)
+        unattended(self._pool, _release, target, handle)
 
     def run(self, work: Callable[[], None]) -> None:
         """After everything that was asked for so far."""
-        self._pool.submit(work)
+        unattended(self._pool, work)
 
     def close(self) -> None:
         """Finish what was asked for."""

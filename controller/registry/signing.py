@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from controller.jobs import unattended
 from controller.registry.keys import has_libraries
 from controller.registry.making import make_evidence
 from ledger.artifacts import ArtifactStore
@@ -60,7 +61,7 @@ class Signer:
         """Sign what is unsigned, soon. Called often, it looks once for all that came meanwhile."""
         if not self._waits.is_set():
             self._waits.set()
-            self._pool.submit(self._sign)
+            unattended(self._pool, self._sign)
 
     def _sign(self) -> None:
         self._waits.clear()
