@@ -55,6 +55,7 @@ gpu-check: setup  ## train on a GPU and compare with a plain TRL script (under 8
 	@$(PY) scripts/gpu_check.py
 
 clean:  ## remove everything the other targets made
-	rm -rf .venv .audit .bench demo build dist benchmarks/results
+	rm -rf .venv .audit .bench .vllm .deepspeed .mlflow .torchao .llmcompressor demo build dist benchmarks/results
+	rm -rf web/node_modules controller/api/static
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

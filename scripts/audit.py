@@ -5,6 +5,7 @@ not concern ARL is named in IGNORED with why.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -40,7 +41,11 @@ def audit_python() -> int:
 def audit_dashboard() -> int:
     """What the dashboard is built from, build tools included."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where make setup puts Node
-    argv = ["npm", "audit", "--prefix", str(ROOT / "web")]
+    npm = shutil.which("npm", path=path)
+    if npm is None:
+        print("audit: there is no npm: `bash scripts/build_web.sh` installs it", file=sys.stderr)
+        return 1
+    argv = [npm, "audit", "--prefix", str(ROOT / "web")]
     return subprocess.run(argv, env={**os.environ, "PATH": path}, check=False).returncode
 
 
