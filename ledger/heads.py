@@ -1,5 +1,6 @@
 """A file outside the database that remembers where each chain ended, so truncation shows."""
 
+import fcntl
 import json
 import os
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from ledger.chain import SERVICE_CHAIN
 from ledger.database import ReadSession
 from ledger.digests import canonical_json
 from ledger.errors import InvalidInput
-from ledger.files import disk_full_at, sync_directory, write_all
+from ledger.files import BUFFER_BYTES, disk_full_at, sync_directory, write_all
 from ledger.rows import STUDIES
 from ledger.tables import Base
 
@@ -38,13 +39,37 @@ def write_heads(session: ReadSession, path: Path) -> None:
         for h in changed
     )
     with disk_full_at(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            write_all(fd, lines.encode())
-            os.fsync(fd)
+            _append(fd, lines.encode())
         finally:
             os.close(fd)
         sync_directory(path.parent)
+
+
+def _append(fd: int, lines: bytes) -> None:
+    """Whole lines behind whole lines, durably. Who writes waits for whoever else does."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    whole = _whole_bytes(fd)
+    os.ftruncate(fd, whole)
+    try:
+        write_all(fd, lines)
+        os.fsync(fd)
+    except OSError:
+        os.ftruncate(fd, whole)
+        raise
+
+
+def _whole_bytes(fd: int) -> int:
+    """Up to where the file holds whole lines: a crash or a full disk cuts the last one short."""
+    end = os.fstat(fd).st_size
+    while end:
+        start = max(0, end - BUFFER_BYTES)
+        found = os.pread(fd, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
 
 
 def read_heads(path: Path) -> list[RecordedHead]:

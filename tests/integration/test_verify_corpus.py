@@ -289,6 +289,11 @@ def test_heads_are_appended_when_they_changed(sqlite_ledger: Ledger, tmp_path: P
     assert verify_ledger(sqlite_ledger, None, heads_path=heads) == []
     heads.write_bytes(heads.read_bytes() + b'{"chain": "s1", "se')  # a crash while appending
     assert [h.seq for h in read_heads(heads)] == [2, 3]
+    study.record(study.proposed(1))
+    with sqlite_ledger.read() as session:
+        write_heads(session, heads)
+    assert [h.seq for h in read_heads(heads)] == [2, 3, 4]
+    assert verify_ledger(sqlite_ledger, None, heads_path=heads) == []
 
 
 def test_a_budget_that_is_off_is_found(copied: Ledger) -> None:
