@@ -21,8 +21,8 @@ _NAMING: Final = (PromotionSigned.kind, ServingJudged.kind, ServingSet.kind)
 def let_go_trees(
     session: ReadSession, also: Collection[tuple[str, ArtifactRole, str]] = ()
 ) -> frozenset[str]:
-    """Trees that trials left and that none of them keeps; `also` are artifacts that are taken for
-    let go, too: each with its attempt, role and digest."""
+    """Trees that trials left and that none of them keeps, nor any candidate as its source; `also`
+    are artifacts that are taken for let go, too: each with its attempt, role and digest."""
     run = session.connection.execute
     released = select(ARTIFACTS.c.digest).where(ARTIFACTS.c.released_at.is_not(None)).distinct()
     found = {*run(released).scalars(), *(digest for _, _, digest in also)}
@@ -40,7 +40,14 @@ def let_go_trees(
         )
         if (attempt, role) not in leaving
     }
-    return frozenset(found - still - set(_named_for_good(session)))
+    sources = {
+        digest
+        for digests in chunks(sorted(found))
+        for digest in run(
+            select(CANDIDATES.c.source_digest).where(CANDIDATES.c.source_digest.in_(digests))
+        ).scalars()
+    }
+    return frozenset(found - still - sources - set(_named_for_good(session)))
 
 
 def needed_trees(session: ReadSession) -> frozenset[str]:
