@@ -1,5 +1,6 @@
 """Read-only directories holding stored trees, shared by every attempt that mounts them."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
@@ -46,16 +47,18 @@ class Checkouts:
     def each(self) -> Iterator[tuple[str, os.stat_result]]:
         """The tree of every checkout, with its directory's status."""
         for entry in os.scandir(self._trees):
-            yield entry.name, entry.stat(follow_symlinks=False)
+            with contextlib.suppress(FileNotFoundError):  # somebody else took it away
+                yield entry.name, entry.stat(follow_symlinks=False)
 
     def size_of(self, tree: str) -> int:
         """Bytes of a checkout that are in no other file: large ones are links to the store's."""
-        return sum(
-            status.st_size
-            for directory, _, names in os.walk(self._trees / tree)
-            for status in (os.lstat(os.path.join(directory, name)) for name in names)
-            if status.st_nlink == 1
-        )
+        size = 0
+        for directory, _, names in os.walk(self._trees / tree):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.lstat(os.path.join(directory, name))
+                    size += status.st_size if status.st_nlink == 1 else 0
+        return size
 
     def discard(self, tree: str) -> None:
         self._discard(self._trees / tree)

@@ -46,3 +46,18 @@ def test_a_candidates_source_stays_though_a_trial_saved_the_same_and_let_it_go(
         discard(store, find_unneeded(session, store, orphans=True, graces=NOW))
     assert store.checkout(source).is_dir()
     assert store.objects.status(other) is None
+
+
+def test_a_checkout_that_somebody_else_takes_away_meanwhile_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    store = ArtifactStore(tmp_path / "store")
+    trees = [a_tree(store, f"print({n})") for n in range(3)]
+    for tree in trees:
+        store.checkout(tree)
+    found = store.checkouts.each()
+    first, _status = next(found)
+    for tree in trees:
+        store.checkouts.discard(tree)  # as another `arl gc` does
+    assert [tree for tree, _status in found] == []
+    assert store.checkouts.size_of(first) == 0
