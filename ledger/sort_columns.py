@@ -46,7 +46,7 @@ _TURNS: Final = 64
 _TAKEN: Final = 500
 """Places that are fetched at once."""
 _NAMED: Final = 5000
-"""Trials that a query names one by one, at most."""
+"""Trials that a query names one by one, at most: all its conditions together."""
 _TRIED: Final = (500, 2000)
 """Trials in order of which those that a filter wants are looked up; beyond, the database sorts."""
 _UNFINISHED: Final = sorted(state for state in TrialState if state not in TRIAL_TERMINAL)
@@ -171,16 +171,18 @@ def narrowed(
     condition: Condition,
     clause: ColumnElement[bool],
     columns: SortColumns | None,
+    *,
+    among: int = 1,
 ) -> ColumnElement[bool]:
     """A clause as it is, or the few finished trials that are known to satisfy it and whichever
-    of the others do."""
+    of the others do. `among`: how many conditions the query has."""
     by = condition.field
     if columns is None or by.source not in KEPT or is_textual(study, by):
         return clause
-    wanted = condition_number(condition)
+    wanted, most = condition_number(condition), _NAMED // among
     try:
         column = columns.sorted(session, study, by)
-        found = None if column is None else column.numbers(condition.operator, wanted, _NAMED)
+        found = None if column is None else column.numbers(condition.operator, wanted, most)
     except UNUSABLE:
         return clause
     if found is None:

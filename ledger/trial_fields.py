@@ -3,10 +3,10 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from sqlalchemy import (
     ColumnElement,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     literal,
     not_,
+    or_,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -94,14 +95,18 @@ def parse_condition(text: str) -> Condition:
 
 def is_textual(study: Study, field: Field) -> bool:
     """Whether a parameter is compared as text: its choices are not all numbers."""
+    choices = _choices(study, field)
+    return choices is not None and not all(_is_number(choice) for choice in choices)
+
+
+def _choices(study: Study, field: Field) -> Sequence[Json] | None:
+    """Of a parameter that is one of several values."""
     if field.source is not Source.PARAMS:
-        return False
+        return None
     space = study.spec.get("space")
     parameter = space.get(field.name) if isinstance(space, Mapping) else None
     choices = parameter.get("choices") if isinstance(parameter, Mapping) else None
-    if not isinstance(choices, list | tuple):
-        return False
-    return not all(_is_number(choice) for choice in choices)
+    return choices if isinstance(choices, list | tuple) else None
 
 
 def _is_number(value: Json) -> bool:
@@ -164,7 +169,7 @@ def condition_clause(
     field, operator = condition.field, condition.operator
     textual = is_textual(study, field)
     if textual:
-        return _textual(session, condition)
+        return _textual(session, condition, _choices(study, field) or ())
     wanted = condition_number(condition)
     key = key_of(session, field)
     compared = {
@@ -194,15 +199,31 @@ def _beside(field: Field, holds: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(*beside[field.source], holds).correlate(TRIALS)
 
 
-def _textual(session: ReadSession, condition: Condition) -> ColumnElement[bool]:
+def _textual(
+    session: ReadSession, condition: Condition, choices: Sequence[Json]
+) -> ColumnElement[bool]:
     if condition.operator not in ("=", "!="):
         raise InvalidInput(
             f"where: {condition.field}{condition.operator}: the parameter is a choice; compare "
             "it with = or !="
         )
-    wanted: ParamValue = {"true": True, "false": False}.get(condition.operand, condition.operand)
-    clause = _beside(condition.field, has_param(session, condition.field.name, wanted))
+    meant = [choice for choice in choices if _is_meant(choice, condition.operand)]
+    name = condition.field.name
+    said = (has_param(session, name, value) for value in (condition.operand, *meant))
+    clause = _beside(condition.field, or_(*said))
     return clause if condition.operator == "=" else not_(clause)
+
+
+def _is_meant(choice: Json, operand: str) -> TypeGuard[bool | int | float]:
+    """Whether a choice that is no text is written so."""
+    if isinstance(choice, bool):
+        return operand == ("true" if choice else "false")
+    if not isinstance(choice, int | float):
+        return False
+    try:
+        return float(operand) == choice
+    except ValueError:
+        return False
 
 
 def has_param(session: ReadSession, name: str, value: ParamValue) -> ColumnElement[bool]:

@@ -236,10 +236,10 @@ def filter_clauses(
         clauses.append(_ended(where.outcomes))
     if where.conditions:
         study = get_study(session, study_id)
-        clauses += [
-            narrowed(session, study, c, condition_clause(session, study, c), columns)
-            for c in where.conditions
-        ]
+        among = len(where.conditions)
+        for condition in where.conditions:
+            clause = condition_clause(session, study, condition)
+            clauses.append(narrowed(session, study, condition, clause, columns, among=among))
     if where.text:
         clauses.append(_mentions(study_id, where.text))
     return clauses

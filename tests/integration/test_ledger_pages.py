@@ -1,16 +1,21 @@
 """Pages, counts and columns on both databases: the same answers from different SQL."""
 
+from pathlib import Path
+
 import pytest
 
+from controller.api.trial_query import MOST_CONDITIONS
 from ledger import entry_pages, family_pages, plot_reads, reads, study_pages, trial_pages
 from ledger.attempt_reads import find_attempt, is_artifact, leased_studies, live_attempts
 from ledger.chain_progress import ChainProgress, check_further
+from ledger.column_file import ColumnFile, Key
 from ledger.commit_watch import CommitWatch
-from ledger.database import Ledger
+from ledger.database import Ledger, ReadSession
 from ledger.listing import count_studies
 from ledger.model_call_pages import find_call, page_of_calls
 from ledger.outcome_counts import OutcomeCounts
-from ledger.records import Verdict
+from ledger.records import Study, Verdict
+from ledger.sort_columns import SortColumns, Sorted
 from ledger.states import FamilyState, TrialState
 from ledger.trial_extras import (
     attempt_counts,
@@ -19,9 +24,9 @@ from ledger.trial_extras import (
     metric_names,
     search_scores,
 )
-from ledger.trial_fields import parse_condition
+from ledger.trial_fields import Field, parse_condition
 from ledger.trial_pages import TrialFilter
-from tests.ledger_builders import MODEL, Driven, submit
+from tests.ledger_builders import MODEL, Driven, claim, submit
 
 SPEC = {
     "name": "demo",
@@ -36,8 +41,6 @@ SPEC = {
 
 @pytest.fixture
 def study(ledger: Ledger) -> Driven:
-    from tests.ledger_builders import claim
-
     submit(ledger, spec=SPEC)
     made = Driven(ledger, "s1", claim(ledger))
     made.run_study()
@@ -103,6 +106,54 @@ def test_every_filter_asks_the_database(study: Driven) -> None:
     with study.ledger.read() as session:
         kept = TrialFilter(outcomes=["kept"])
         assert trial_pages.count_trials(session, "s1", kept) == 2
+
+
+def test_a_number_among_words_is_found_by_what_it_is(ledger: Ledger) -> None:
+    """A choice that is not all words: auto, or how many."""
+    choices = ["auto", 1, 0.5, 1e-05, True, "1", "true"]
+    spec = {**SPEC, "space": {"batch": {"type": "categorical", "choices": choices}}}
+    submit(ledger, spec=spec)
+    made = Driven(ledger, "s1", claim(ledger))
+    made.run_study()
+    for number, choice in enumerate(choices):
+        made.record(made.proposed(number, params={"batch": choice}))
+
+    def where(condition: str) -> list[int]:
+        return listed(made, where=TrialFilter(conditions=[parse_condition(condition)]))
+
+    assert where("params.batch=auto") == [0]
+    assert where("params.batch=1") == [1, 5]
+    assert where("params.batch=0.5") == where("params.batch=.50") == [2]
+    assert where("params.batch=0.00001") == where("params.batch=1e-5") == [3]
+    assert where("params.batch=true") == [4, 6]
+    assert where("params.batch!=0.5") == [0, 1, 3, 4, 5, 6]
+    assert where("params.batch=2") == where("params.batch=nan") == []
+
+
+def test_as_many_conditions_as_may_be_asked_fit_one_statement(
+    study: Driven, tmp_path: Path
+) -> None:
+    """Each names the trials that it found in a kept column; SQLite takes 32,766 values."""
+    file = ColumnFile(tmp_path, study.ledger.id)
+    asked = [parse_condition(f"params.lr>=-{number}") for number in range(MOST_CONDITIONS)]
+    where = TrialFilter(conditions=asked)
+    with study.ledger.read() as session:
+        assert trial_pages.count_trials(session, "s1", where, ManyFound(file)) == 5
+        found = trial_pages.list_trials(session, "s1", where=where, columns=ManyFound(file))
+    assert len(found.items) == 5
+
+
+class ManyFound(SortColumns):
+    """Finds as many ended trials for any condition as it is asked for."""
+
+    def sorted(self, session: ReadSession, study: Study, by: Field) -> Sorted | None:
+        found = super().sorted(session, study, by)
+        return found and ManySorted(found.file, found.kept, found.unfinished)
+
+
+class ManySorted(Sorted):
+    def numbers(self, operator: str, wanted: Key, limit: int) -> list[int] | None:
+        return list(range(limit))
 
 
 def test_studies_and_what_they_amount_to(study: Driven) -> None:
