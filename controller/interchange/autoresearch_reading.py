@@ -129,7 +129,7 @@ def read_trials(run: AutoresearchRun) -> Iterator[ReportedTrial]:
         manifest = _read_object(path)
         try:
             yield _trial(run, path, manifest)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise InvalidInput(f"{path}: {ascii(str(error))[1:-1][:200]}") from error
 
 
@@ -199,7 +199,7 @@ def _curve(run: AutoresearchRun, path: Path, number: int) -> tuple[IntermediateV
             said = json.loads(line)
             step, metrics = said["step"], said["metrics"]
             reported = {str(name): float(value) for name, value in metrics.items()}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             continue
         if type(step) is int:
             values += [

@@ -21,6 +21,8 @@ MOST_VALUES: Final = 100_000
 MOST_PARAMS: Final = 1_000
 MOST_STEP: Final = 2**63 - 1
 MOST_NUMBER: Final = 2**31 - 1
+MOMENTS: Final = (-62_135_596_800.0, 253_402_300_800.0)
+"""From the year 1 to the year 10,000, in seconds since 1970: what a calendar has."""
 
 
 @dataclass
@@ -79,8 +81,8 @@ class Spool:
                 raise InvalidInput(f"{where}: {count} {what}; at most {most} are imported")
         for step in (value.step for value in trial.curve if abs(value.step) > MOST_STEP):
             raise InvalidInput(f"{where}: step {step}: it has more than 64 bits")
-        for text in (text for text in _texts(trial.params) if not is_storable(text)):
-            raise InvalidInput(f"{where}: {ascii(text)[:60]}: half a character; repair it")
+        _check_texts(where, trial.params)
+        _check_moments(where, trial)
         self._last = trial.number
 
     def _count(self, trial: ReportedTrial) -> None:
@@ -130,6 +132,20 @@ def is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _check_texts(where: str, params: Mapping[str, object]) -> None:
+    for text in _texts(params):
+        if "\0" in text or not is_storable(text):
+            what = "a zero byte" if "\0" in text else "half a character"
+            raise InvalidInput(f"{where}: {ascii(text)[:60]}: it holds {what}; repair it")
+
+
+def _check_moments(where: str, trial: ReportedTrial) -> None:
+    for name, moment in (("started_at", trial.started_at), ("ended_at", trial.ended_at)):
+        if moment is not None and not MOMENTS[0] <= moment < MOMENTS[1]:
+            rule = "no seconds since 1970 that a date can be made of; repair it"
+            raise InvalidInput(f"{where}: {name}: {moment}: {rule}")
 
 
 def _texts(params: Mapping[str, object]) -> Iterator[str]:
