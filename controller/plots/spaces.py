@@ -44,16 +44,10 @@ def contour(sample: Sample, x: Axis, y: Axis) -> dict[str, Json]:
         and (b := y.place(params.get(y.name))) is not None
     ]
     wide, high = _size(x), _size(y)
-    sums = [[0.0] * wide for _ in range(high)]
-    counts = [[0] * wide for _ in range(high)]
+    cells: list[list[list[float]]] = [[[] for _ in range(wide)] for _ in range(high)]
     for a, b, value in placed:
-        column, row = min(wide - 1, int(a * wide)), min(high - 1, int(b * high))
-        sums[row][column] += value
-        counts[row][column] += 1
-    known = [
-        [sums[r][c] / counts[r][c] if counts[r][c] else None for c in range(wide)]
-        for r in range(high)
-    ]
+        cells[min(high - 1, int(b * high))][min(wide - 1, int(a * wide))].append(value)
+    known = [[_mean(cell) if cell else None for cell in row] for row in cells]
     smooth = x.categories is None and y.categories is None
     return {
         "of": sample.of,
@@ -63,7 +57,7 @@ def contour(sample: Sample, x: Axis, y: Axis) -> dict[str, Json]:
         "mean": [[None if v is None else short(v) for v in row] for row in _filled(known)]
         if smooth and placed
         else [[None if v is None else short(v) for v in row] for row in known],
-        "count": [list(row) for row in counts],
+        "count": [[len(cell) for cell in row] for row in cells],
     }
 
 
@@ -98,13 +92,19 @@ def _unit(axis: Axis, place: float) -> float:
 def _centres(axis: Axis, count: int) -> list[Json]:
     if axis.categories is not None:
         return list(axis.categories)
-    low, high = axis.low or 0.0, axis.high or 1.0
+    low = 0.0 if axis.low is None else axis.low
+    high = 1.0 if axis.high is None else axis.high
     if _integers(axis):
         return [int(low) + n for n in range(count)]
     if axis.log and low > 0:
         a, b = math.log(low), math.log(high)
         return [short(math.exp(a + (b - a) * (n + 0.5) / count)) for n in range(count)]
     return [short(low + (high - low) * (n + 0.5) / count) for n in range(count)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Each divided first: the sum of values near the largest there are would be no number."""
+    return math.fsum(value / len(values) for value in values)
 
 
 def _filled(known: list[list[float | None]]) -> list[list[float | None]]:
@@ -124,7 +124,7 @@ def _filled(known: list[list[float | None]]) -> list[list[float | None]]:
                 if value is not None
             ]
             if around:
-                found.append((r, c, sum(around) / len(around)))
+                found.append((r, c, _mean(around)))
         for r, c, value in found:
             grid[r][c] = value
     return grid

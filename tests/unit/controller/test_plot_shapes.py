@@ -1,5 +1,6 @@
 """What plots compute from columns: fronts, grids, importances, slots, characters of a log."""
 
+import math
 import random
 
 from hypothesis import given
@@ -90,6 +91,26 @@ def test_a_contour_has_a_cell_for_each_of_few_integers() -> None:
     assert isinstance(wide["count"], list)
     assert [len(row) for row in wide["count"]] == [3] * 24
     assert wide["count"][-1] == [0, 1, 0]
+
+
+def test_a_contour_of_a_range_that_ends_at_zero_has_its_cells_inside() -> None:
+    below = Axis(name="a", kind="float", log=False, categories=None, low=-2.4, high=0.0)
+    shown = contour(sample_of([({"a": -1.0, "b": 0.5}, 1.0)]), below, axis("b"))
+    x = shown["x"]
+    assert isinstance(x, dict)
+    cells = x["cells"]
+    assert isinstance(cells, list)
+    assert (cells[0], cells[-1]) == (-2.35, -0.05)
+
+
+def test_a_contour_of_values_near_the_largest_there_are_is_finite() -> None:
+    """What a program gives that has no better word for how bad it was."""
+    rows: list[tuple[dict[str, float | str], float]] = [({"a": 0.5, "b": 0.5}, 1e308)] * 3
+    shown = contour(sample_of([*rows, ({"a": 0.6, "b": 0.5}, 1.5e308)]), axis("a"), axis("b"))
+    mean = shown["mean"]
+    assert isinstance(mean, list)
+    assert {value for row in mean for value in row if value is not None and value < 1.1e308}
+    assert all(math.isfinite(value) for row in mean for value in row if value is not None)
 
 
 def test_an_axis_of_choices_places_every_kind_of_value() -> None:
