@@ -32,7 +32,6 @@ class Arm:
     """Trials with a finite value."""
     window: list[float] = field(default_factory=list)
     """The last values, at most WINDOW."""
-    total: float = 0.0
     block: int = 2
     """Means of which two points are remembered."""
     finish: "array[int]" = field(default_factory=lambda: array("i"))
@@ -43,12 +42,12 @@ class Arm:
 
     def add(self, finish: int, value: float) -> None:
         self.valued += 1
-        self.total += value
         self.window.append(value)
         if len(self.window) > WINDOW:
-            self.total -= self.window.pop(0)
+            self.window.pop(0)
         self.finish.append(finish)
-        self.mean.append(self.total / len(self.window))
+        # Of the window alone: taking a huge value off a running sum leaves nothing of the others.
+        self.mean.append(sum(self.window) / len(self.window))
         self.open += 1
         if self.open == self.block:
             self._close()

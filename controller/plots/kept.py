@@ -63,7 +63,6 @@ def _arm_head(arm: Arm) -> list[Any]:
         arm.best,
         arm.valued,
         arm.window,
-        arm.total,
         arm.block,
         arm.open,
     ]
@@ -103,14 +102,13 @@ def _arrays(written: list[tuple[str, int]], body: memoryview) -> list["array[Any
 
 def _arms(heads: Mapping[str, Any], arrays: Any) -> dict[str, Arm]:
     found = {}
-    for name, (counts, improved, best, valued, window, total, block, open_) in heads.items():
+    for name, (counts, improved, best, valued, window, block, open_) in heads.items():
         found[name] = Arm(
             counts=counts,
             improved=improved,
             best=best,
             valued=valued,
             window=window,
-            total=total,
             block=block,
             finish=next(arrays),
             mean=next(arrays),

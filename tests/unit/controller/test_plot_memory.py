@@ -66,6 +66,13 @@ def test_an_arms_curve_of_many_trials_keeps_its_extremes_and_no_more_than_is_rem
     assert (told["trials"], told["best_value"]) == (3000, max(finite))
 
 
+def test_one_huge_value_is_forgotten_once_it_left_the_window() -> None:
+    values = [1e20, *[0.5] * (2 * WINDOW)]
+    arms = Arms(maximize=False)
+    arms.update(columns_of(values), ["a"] * len(values))
+    assert arms.arms["a"].mean[-1] == 0.5
+
+
 @pytest.mark.parametrize("maximize", [True, False])
 def test_what_is_remembered_comes_back_as_it_was_and_goes_on(maximize: bool) -> None:
     rng = random.Random(7)
