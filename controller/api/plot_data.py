@@ -155,11 +155,12 @@ class PlotData:
 
     def _load(self, kept: _Study, session: ReadSession, study: Study) -> None:
         try:
-            stored = self._file.find(session, study, _NAME)
-            data = None if stored is None else self._file.load(stored)
+            # Known before it is read: what is damaged is stored over, too.
+            kept.stored = self._file.find(session, study, _NAME)
+            data = None if kept.stored is None else self._file.load(kept.stored)
             if data is not None:
                 kept.known = from_bytes(data)
-                kept.stored, kept.stored_size = stored, kept.known.size
+                kept.stored_size = kept.known.size
         except (*UNUSABLE, ValueError) as error:
             log.warning("plots of %s are computed anew: %s", study.id, error)
 
