@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -81,7 +82,7 @@ class Spool:
                 raise InvalidInput(f"{where}: {count} {what}; at most {most} are imported")
         for step in (value.step for value in trial.curve if abs(value.step) > MOST_STEP):
             raise InvalidInput(f"{where}: step {step}: it has more than 64 bits")
-        _check_texts(where, trial.params)
+        _check_params(where, trial.params)
         _check_moments(where, trial)
         self._last = trial.number
 
@@ -134,7 +135,10 @@ def is_storable(text: str) -> bool:
     return True
 
 
-def _check_texts(where: str, params: Mapping[str, object]) -> None:
+def _check_params(where: str, params: Mapping[str, object]) -> None:
+    for name, value in params.items():
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise InvalidInput(f"{where}: {name[:60]!a}: a whole number that no float comes near")
     for text in _texts(params):
         if "\0" in text or not is_storable(text):
             what = "a zero byte" if "\0" in text else "half a character"

@@ -154,6 +154,7 @@ def test_an_episode_is_chosen_and_the_others_are_named(tmp_path: Path) -> None:
         ({"iter": 2**40}, "numbers ascend"),
         ({"params": {"\ud800": 1}}, "half a character"),
         ({"params": {"opt": "a\0m"}}, "trial 1: 'a.*m': it holds a zero byte"),
+        ({"params": {"x": -(10**400)}}, "trial 1: 'x': a whole number that no float"),
         ({"ts": 1_796_030_691_000}, "trial 1: ended_at: 1796030691000.0: no seconds"),
         ({"ts": math.nan}, "trial 1: ended_at: nan"),
         ({"metrics": {"score": 10**400}}, "int too large"),
