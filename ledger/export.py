@@ -179,13 +179,15 @@ def _write_json(session: ReadSession, study_id: str, destination: BinaryIO) -> i
 
 
 def _columns(session: ReadSession, study_id: str) -> dict[str, set[type]]:
-    """Every column that a trial of the study has, with the types found in it."""
+    """Every column that a trial of the study has, with the types found in it: text for a whole
+    number of more than 64 bits."""
     columns: dict[str, set[type]] = {}
     for trial in exported_trials(session, study_id):
         for name, value in trial.flat().items():
             kinds = columns.setdefault(name, set())
             if value is not None:
-                kinds.add(type(value))
+                is_long = isinstance(value, int) and not -(2**63) <= value < 2**63
+                kinds.add(str if is_long else type(value))
     columns["non_finite"] = columns.pop("non_finite", {str})
     return columns
 
@@ -219,23 +221,19 @@ def _write_parquet(session: ReadSession, study_id: str, destination: BinaryIO) -
             "export: parquet needs pyarrow, which is not installed: pip install 'arl[parquet]', "
             "or export csv or json"
         ) from error
-    columns = _columns(session, study_id)
-    types = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
-
-    def arrow_type(kinds: set[type]) -> object:
-        if kinds == {int, float}:
-            return pyarrow.float64()
-        return types.get(next(iter(kinds)), pyarrow.string()) if len(kinds) == 1 else None
-
-    schema = pyarrow.schema(
-        [(name, arrow_type(kinds) or pyarrow.string()) for name, kinds in columns.items()]
-    )
-    mixed = {name for name, kinds in columns.items() if arrow_type(kinds) is None}
+    columns = {name: _common(kinds) for name, kinds in _columns(session, study_id).items()}
+    types = {
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+        str: pyarrow.string(),
+    }
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
     count = 0
     with pyarrow.parquet.ParquetWriter(destination, schema) as writer:
         rows: list[dict[str, Cell]] = []
         for trial in exported_trials(session, study_id):
-            rows.append(_row(trial, columns, mixed))
+            rows.append(_row(trial, columns))
             count += 1
             if len(rows) == _PAGE:
                 writer.write_table(pyarrow.Table.from_pylist(rows, schema))
@@ -244,13 +242,18 @@ def _write_parquet(session: ReadSession, study_id: str, destination: BinaryIO) -
     return count
 
 
-def _row(
-    trial: ExportedTrial, columns: Mapping[str, set[type]], mixed: set[str]
-) -> dict[str, Cell]:
-    """Every column; where types differ between trials, as text."""
+def _common(kinds: set[type]) -> type[bool | float | str]:
+    """Where types differ between trials: of numbers the float, else text."""
+    if kinds == {int, float}:
+        return float
+    return next(iter(kinds)) if len(kinds) == 1 else str
+
+
+def _row(trial: ExportedTrial, columns: Mapping[str, type[bool | float | str]]) -> dict[str, Cell]:
+    """Every column, each cell of its column's type."""
     cells = trial.flat()
     row: dict[str, Cell] = {}
-    for name in columns:
+    for name, kind in columns.items():
         value = cells.get(name)
-        row[name] = str(value) if name in mixed and value is not None else value
+        row[name] = None if value is None else kind(value)
     return row

@@ -86,6 +86,18 @@ def test_parquet_has_types(ledger: Ledger) -> None:
     assert str(table.schema.field("value").type) == "double"
 
 
+def test_parquet_takes_whole_numbers_of_any_size(sqlite_ledger: Ledger) -> None:
+    """An import may bring what has more than 64 bits, or more digits than a float holds."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    study = driven(sqlite_ledger)
+    study.record(study.proposed(0, params={"long": 2**70, "wide": 2**60 + 1}))
+    study.record(study.proposed(1, params={"long": 1, "wide": 0.5}))
+    study.record(study.proposed(2))
+    table = parquet.read_table(io.BytesIO(exported(sqlite_ledger, ExportFormat.PARQUET)))
+    assert table["params.long"].to_pylist() == [str(2**70), "1", None]
+    assert table["params.wide"].to_pylist() == [float(2**60 + 1), 0.5, None]
+
+
 def test_parquet_without_pyarrow_says_what_to_install(
     sqlite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
