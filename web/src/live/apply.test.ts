@@ -1,4 +1,4 @@
-import { QueryClient } from "@tanstack/react-query";
+import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { keys } from "../api/keys";
 import { entry, listedTrial } from "../test/documents";
@@ -101,6 +101,46 @@ describe("entries", () => {
     const asked = refresh.mock.calls.map(([filters]) => JSON.stringify(filters?.queryKey));
     expect(asked.filter((key) => key === JSON.stringify(keys.study("s1")))).toHaveLength(1);
     expect(new Set(asked).size).toBe(asked.length);
+  });
+
+  it("a list whose answer was under way is asked for again: that answer may be older", async () => {
+    let answer: (shown: TrialPages) => void = () => undefined;
+    const asked = vi.fn(() => new Promise<TrialPages>((resolve) => (answer = resolve)));
+    const key = keys.trialList("s1", NEWEST);
+    const observer = new QueryObserver(client, { queryKey: key, queryFn: asked });
+    const stop = observer.subscribe(() => undefined);
+    applier.add(entry(10, "trial_decided", DECIDED));
+    applier.flush();
+    answer(pages([3, 2]));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).toHaveBeenCalledTimes(2);
+    stop();
+  });
+
+  it("a list that is whole is not asked for again", async () => {
+    const asked = vi.fn(() => Promise.resolve(pages([3, 2])));
+    const key = keys.trialList("s1", NEWEST);
+    const observer = new QueryObserver(client, { queryKey: key, queryFn: asked });
+    const stop = observer.subscribe(() => undefined);
+    await vi.advanceTimersByTimeAsync(10);
+    applier.add(entry(10, "trial_decided", DECIDED));
+    applier.flush();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).toHaveBeenCalledTimes(1);
+    stop();
+  });
+
+  it("what was heard before the page was left is kept, and what was to be refreshed is", () => {
+    const refresh = vi.spyOn(client, "invalidateQueries");
+    client.setQueryData(keys.trialList("s1", NEWEST), pages([3, 2]));
+    applier.add(entry(10, "trial_decided", DECIDED));
+    applier.close();
+    const shown = client.getQueryData<TrialPages>(keys.trialList("s1", NEWEST));
+    expect(shown?.pages[0]?.items[1]).toMatchObject({ outcome: "kept" });
+    const asked = refresh.mock.calls.map(([filters]) => JSON.stringify(filters?.queryKey));
+    expect(asked).toContain(JSON.stringify(keys.plots("s1")));
+    vi.advanceTimersByTime(10_000);
+    expect(refresh.mock.calls).toHaveLength(asked.length);
   });
 
   it("nothing is refreshed as a whole", () => {

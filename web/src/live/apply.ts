@@ -8,6 +8,7 @@ import { effectsOf, type Effect, type TrialPatch } from "./effects";
 export type TrialPages = InfiniteData<Page<TrialListed>, string | null>;
 
 const BURST_MS = 80;
+const AGAIN_MS = 1000;
 export const EVENTS_KEPT = 100;
 
 /** Whether a list shows the newest trial first and leaves none out: a new one is put on top. */
@@ -22,7 +23,7 @@ export class EntryApplier {
   readonly #study: string;
   #waiting: Entry[] = [];
   #burst: ReturnType<typeof setTimeout> | undefined;
-  readonly #refreshes = new Map<string, ReturnType<typeof setTimeout>>();
+  readonly #refreshes = new Map<string, () => void>();
 
   constructor(client: QueryClient, study: string) {
     this.#client = client;
@@ -48,21 +49,29 @@ export class EntryApplier {
       if (effect.do === "refresh") this.#refresh(effect.key, effect.within_ms);
   }
 
+  /** What was heard is not lost with the page: who comes back soon is shown what was kept. */
   close(): void {
-    clearTimeout(this.#burst);
-    for (const timer of this.#refreshes.values()) clearTimeout(timer);
-    this.#refreshes.clear();
+    this.flush();
+    for (const refreshNow of [...this.#refreshes.values()]) refreshNow();
   }
 
   /** Only what is on the screen is fetched; the rest is fetched when it is looked at. */
   #refresh(key: QueryKey, within_ms: number): void {
     const name = JSON.stringify(key);
     if (this.#refreshes.has(name)) return;
-    const timer = setTimeout(() => {
+    const refreshNow = () => {
+      clearTimeout(timer);
       this.#refreshes.delete(name);
       void this.#client.invalidateQueries({ queryKey: key });
-    }, within_ms);
-    this.#refreshes.set(name, timer);
+    };
+    const timer = setTimeout(refreshNow, within_ms);
+    this.#refreshes.set(name, refreshNow);
+  }
+
+  /** An answer under way may be older than the entries, and is shown instead of what they say. */
+  #refreshIfAsked(key: QueryKey): void {
+    const asked = this.#client.getQueryState(key)?.fetchStatus ?? "idle";
+    if (asked !== "idle") this.#refresh(key, AGAIN_MS);
   }
 
   #patchStudy(effects: readonly Effect[], entries: readonly Entry[]): void {
@@ -102,6 +111,7 @@ export class EntryApplier {
       );
       // Where it belongs in another order only the server knows.
       if (!is_newest_first) this.#refresh(list.queryKey, 3000);
+      else this.#refreshIfAsked(list.queryKey);
     }
   }
 
@@ -109,6 +119,7 @@ export class EntryApplier {
     this.#client.setQueryData<readonly Entry[]>(keys.events(this.#study), (shown) =>
       shown === undefined ? undefined : withNewest(shown, entries),
     );
+    this.#refreshIfAsked(keys.events(this.#study));
   }
 }
 
