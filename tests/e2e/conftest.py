@@ -15,6 +15,8 @@ from tests.e2e_pages import Watched
 from tests.e2e_studies import fill_awkward
 from tests.serve_runs import Served, served
 
+NAME = "arl.test"
+"""Under which the browser finds this machine too: a page from there is one from elsewhere."""
 MANY_TRIALS = 20_000
 """Of the study `bulk`."""
 
@@ -23,7 +25,8 @@ MANY_TRIALS = 20_000
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=chromium(),
+            args=["--no-sandbox", "--disable-gpu", f"--host-resolver-rules=MAP {NAME} 127.0.0.1"],
         )
         yield made
         made.close()

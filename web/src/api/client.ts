@@ -49,7 +49,11 @@ export async function bodyOf<Body>(asked: Promise<Answer<Body>>): Promise<Body> 
 }
 
 /** For a POST: repeated by a nervous hand or a lost answer, it happens once. */
-export const newKey = (): string => crypto.randomUUID();
+export function newKey(): string {
+  // Not randomUUID: a page that came over plain HTTP from another machine has none.
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
 /** Whether there is a server at all. */
 export async function serverAnswers(): Promise<boolean> {

@@ -1,4 +1,5 @@
 /** Single values in a line of text: numbers, moments, digests, things to copy. */
+import { putOnClipboard } from "./clipboard";
 import { useState, type ReactNode } from "react";
 import { Link } from "@tanstack/react-router";
 import { formatBytes, formatDuration, formatNumber } from "../format/numbers";
@@ -85,11 +86,11 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await putOnClipboard(text);
       setCopied(true);
       setTimeout(() => setCopied(false), 1500);
     } catch {
-      setCopied(false); // the browser refused; the text can still be selected
+      setCopied(false); // the browser refused
     }
   };
   return (
