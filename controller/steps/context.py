@@ -82,8 +82,10 @@ class StepContext:
     """Deletes what was let go, in its own time."""
     cap_logs: Callable[[Collection[str], int], None]
     """Cuts what these trials said to so many bytes, in its own time."""
+    active_before_s: float
+    """Wall time that the study had used at `active_since`, pauses excluded."""
     active_since: float
-    """Monotonic time at which the study's `active_s` was read."""
+    """Monotonic time at which the study was opened, or its state changed the last time."""
     news: set[str] = field(default_factory=set)
     """Handles that may have something to observe."""
     batch: list[e.Entry] = field(default_factory=list)
@@ -118,8 +120,8 @@ class StepContext:
     def active_s(self) -> float:
         """Wall time the study has used, pauses excluded."""
         if self.view.study.state is StudyState.PAUSED:
-            return self.view.study.active_s
-        return self.view.study.active_s + self.clock.monotonic() - self.active_since
+            return self.active_before_s
+        return self.active_before_s + self.clock.monotonic() - self.active_since
 
     def baseline_values(self) -> list[float]:
         """The pool's scores on the search split."""
@@ -171,6 +173,8 @@ class StepContext:
 
     def add(self, entry: e.Entry, *, urgent: bool = True) -> None:
         """Fold an entry into the view and queue it for the commit."""
+        if isinstance(entry, e.StudyMoved):  # by the state until now: a pause uses no time
+            self.active_before_s, self.active_since = self.active_s(), self.clock.monotonic()
         fold(self.view, entry)
         self.batch.append(entry)
         self.urgent = self.urgent or urgent

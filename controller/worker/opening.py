@@ -45,6 +45,7 @@ def open_study(service: Service, study_id: str, capacity: Capacity) -> OpenedStu
         settings=service.settings,
         clock=service.clock,
         capacity=capacity,
+        active_before_s=view.study.active_s,
         active_since=service.clock.monotonic(),
     )
     context.news.update(a.handle for a in view.attempts() if a.handle is not None)

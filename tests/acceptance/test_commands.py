@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +55,27 @@ def test_a_pause_lets_running_trials_finish_and_starts_no_new_ones(lab: Lab) -> 
     lab.ask(study_id, CommandVerb.RESUME)
     assert worker.join() == 0
     assert [t.state for t in lab.trials(study_id)] == [TrialState.COMPLETE] * 4
+
+
+def test_a_pause_keeps_the_time_used_before_it_and_adds_none(lab: Lab) -> None:
+    study_id = held(lab)
+    worker = lab.worker(study_id)
+    lab.wait_for_line(first_attempt(study_id))
+    time.sleep(1.0)
+    lab.ask(study_id, CommandVerb.PAUSE)
+    lab.wait_for(lambda: lab.study(study_id).state is StudyState.PAUSED, "it pauses")
+    used, paused_at = lab.study(study_id).active_s, time.monotonic()
+    assert used >= 1.0
+    time.sleep(2.0)
+    go(lab)
+    lab.wait_for(lambda: lab.trials(study_id)[0].state is TrialState.COMPLETE, "it finishes")
+    assert lab.study(study_id).active_s == used
+    lab.ask(study_id, CommandVerb.RESUME)
+    lab.wait_for(lambda: lab.study(study_id).state is StudyState.RUNNING, "it goes on")
+    resumed, paused_for = lab.study(study_id).active_s, time.monotonic() - paused_at
+    assert used <= resumed < used + paused_for - 1.0
+    assert worker.join() == 0
+    assert lab.study(study_id).active_s > resumed
 
 
 def test_a_pause_outlives_the_worker_and_only_a_person_ends_it(lab: Lab) -> None:
