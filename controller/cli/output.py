@@ -52,6 +52,14 @@ def exit_code(error: er.ArlError) -> int:
     return CHECK_FAILED
 
 
+_COPIED: Final = frozenset({"study", "candidate", "attempt", "notification", "token"})
+"""Columns with ids."""
+
+_LEAST: Final = 4
+_BETWEEN: Final = 3
+"""Characters of a column of text, and between two columns."""
+
+
 def print_json(document: Mapping[str, Json]) -> None:
     """One JSON object on standard output; numbers that are not finite are null and listed."""
     print(json.dumps(flagged(document), indent=2))
@@ -66,14 +74,28 @@ def console() -> "Console":
 
 
 def table(*columns: str, rows: Iterable[Sequence[str]], title: str = "") -> "Table":
-    """A table of safe strings. A column whose name starts with `>` is right-aligned."""
+    """A table of safe strings. A column whose name starts with `>` is right-aligned.
+
+    Nothing is cut on a narrow terminal: text goes on in the next line, and where there is room
+    for it at all, numbers and what one copies stay whole."""
     from rich import box
     from rich.table import Table
 
     made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
+    rows = list(rows)
+    whole = {
+        place: max(len(name), *(len(row[place]) for row in rows), 0)
+        for place, name in enumerate(columns)
+        if name.startswith(">") or name in _COPIED
+    }
+    least = sum(whole.values()) + _LEAST * (len(columns) - len(whole)) + _BETWEEN * len(columns)
+    has_room = least <= console().width
+    for place, name in enumerate(columns):
         made.add_column(
-            name.removeprefix(">"), justify="right" if name.startswith(">") else "left"
+            name.removeprefix(">"),
+            justify="right" if name.startswith(">") else "left",
+            overflow="fold",
+            no_wrap=has_room and place in whole,
         )
     for row in rows:
         made.add_row(*row)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -222,6 +223,27 @@ def test_json_has_null_and_a_flag_for_what_is_not_finite(
             {"path": "c/d", "value": "inf"},
         ],
     }
+
+
+@pytest.mark.parametrize("width", [40, 60, 70, 80, 120])
+def test_a_narrow_terminal_loses_no_character_and_a_usual_one_cuts_no_id(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from controller.cli import output
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    row = ("se25b5ee1a6", "a-study-of-a-name", "completed", "budget_trials", "31", "0.301128")
+    names = ("study", "name", "state", "reason", ">trials", ">best")
+    output.console().print(output.table(*names, rows=[row]))
+
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert max(map(len, shown.splitlines())) <= width
+    below_the_names = "".join(shown.rpartition("\u2500")[2].split())
+    assert sorted(below_the_names) == sorted("".join(row))
+    if width >= 70:
+        assert row[0] in shown
+        assert row[-1] in shown
 
 
 def test_parameters_are_read_as_in_a_study_file() -> None:
