@@ -18,6 +18,7 @@ class _Told:
     """What has been printed of a study."""
 
     state: StudyState | None = None
+    waits: bool = False
     finished: int = 0
     baselines: int = 0
     replays: dict[str, int] = field(default_factory=dict)
@@ -54,6 +55,10 @@ class EventLog:
             lines.append(f"study {plain(view.study.name)} is {view.study.state} {_because(view)}")
             if view.study.state is StudyState.DRAINING:
                 lines.append(self._standing(driver))
+        if view.proposer_waits is not told.waits:
+            told.waits = view.proposer_waits
+            what = f"waits: {clipped(view.study.detail, 500)}" if told.waits else "goes on"
+            lines.append(f"study {plain(view.study.name)} {what}")
         for line in lines:
             print(f"{clock(time.time())} {view.study.id} {line.rstrip()}", flush=True)
 

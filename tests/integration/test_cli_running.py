@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runs import Arl, Done, arl_in, interrupt
+from tests.model_endpoint import in_turn, model_endpoint, proposes, sends
 
 SLOW = "sleep 0.8"
 
@@ -34,6 +35,20 @@ def test_run_prints_a_line_for_everything_that_happens(arl: Arl) -> None:
     assert words.count(" trial ") >= 3
     assert "study tiny is completed (budget_trials" in words
     assert "best in search: score 0." in words
+
+
+def test_run_says_that_no_model_answers_and_when_one_does(arl: Arl) -> None:
+    with model_endpoint(in_turn(sends(401, "gone"), proposes({"x": 0.5}))) as endpoint:
+        model = {"url": endpoint.url, "model": "m"}
+        rest = {"first_rest_s": 1, "longest_rest_s": 1}
+        options = {"endpoints": [model], "max_tokens": 100, **rest}
+        budget = {"trials": 1, "llm_tokens": "2M"}
+        study = arl.study(proposer={"name": "llm", "options": options}, budget=budget)
+        words = arl.ok("run", study).out
+    said = [line for line in words.splitlines() if "study tiny waits: no endpoint" in line]
+    assert len(said) == 1
+    assert "status 401" in said[0]
+    assert words.index("study tiny goes on") > words.index(said[0])
 
 
 def test_a_study_that_fails_ends_with_6_and_says_why(arl: Arl) -> None:
