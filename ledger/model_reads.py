@@ -28,6 +28,13 @@ class ModelUse:
     """Those that could be no candidate: a malformed patch, or one that changed nothing."""
 
 
+def next_model_call(session: ReadSession, study_id: str) -> int:
+    """The number of the next request: one more than the last one's."""
+    latest = select(func.max(MODEL_CALLS.c.number)).where(MODEL_CALLS.c.study_id == study_id)
+    found = session.connection.execute(latest).scalar()
+    return 0 if found is None else int(found) + 1
+
+
 def model_use(session: ReadSession, study_id: str) -> ModelUse | None:
     """None for a study that asked no model."""
     run = session.connection.execute

@@ -1,6 +1,6 @@
 """Changes what may change after the start: budgets, `stop`, `parallel`, `weight`, `priority`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from controller.spec.loading import resolved, with_setting
@@ -12,6 +12,9 @@ from ledger.setting_entries import Setting, SettingChanged
 from ledger.states import STUDY_TERMINAL, StudyState
 
 _NAMES: Final = (*Resource, *Setting)
+_SEARCH_ONLY: Final = frozenset(
+    (Setting.STOP, Resource.TRIALS, Resource.LLM_TOKENS, Resource.LLM_COST_USD)
+)
 
 
 def extend(ctx: StepContext, command: Command) -> None:
@@ -24,7 +27,7 @@ def extend(ctx: StepContext, command: Command) -> None:
     given = command.arguments
     settings = _new_settings(ctx, {s: given[s] for s in Setting if s in given})
     limits = [_new_limit(ctx, name, given[name]) for name in given if name not in set(Setting)]
-    _check_timely(ctx, settings, searches_on=bool(limits))
+    _check_timely(ctx, settings, {resource for resource, _ in limits})
     for resource, limit in limits:
         ctx.add(e.BudgetChanged(resource=resource, limit=limit))
     for setting, value in settings.items():
@@ -56,22 +59,23 @@ def _merged(now: Json, setting: Setting, given: Json) -> Json:
 
 
 def _check_timely(
-    ctx: StepContext, settings: Mapping[Setting, Json], *, searches_on: bool
+    ctx: StepContext, settings: Mapping[Setting, Json], limits: Collection[Resource]
 ) -> None:
-    """Whether they would have an effect: `stop` says when a search ends, and one that is ending
-    has read it already; the others let nothing search on."""
+    """Whether they would have an effect: `stop` and the budgets that only a search uses say when
+    it ends, and one that is ending has read them; other settings let nothing search on."""
     study = ctx.view.study
     state = study.paused_from or study.state
-    if state is StudyState.COMPLETED and settings and not searches_on:
+    if state is StudyState.COMPLETED and settings and not limits:
         if Setting.STOP not in settings:
             raise Conflict(
                 f"extend: {', '.join(settings)}: study {study.name} is completed and runs "
                 "nothing; write a budget or stop with it"
             )
-    if state in (StudyState.DRAINING, StudyState.REPLAYING) and Setting.STOP in settings:
+    late = [name for name in (*settings, *limits) if name in _SEARCH_ONLY]
+    if state in (StudyState.DRAINING, StudyState.REPLAYING) and late:
         raise Conflict(
-            f"extend: stop: study {study.name} is {state} and searches no further; change it "
-            "once the study is completed"
+            f"extend: {', '.join(late)}: study {study.name} is {state} and searches no further; "
+            "change it once the study is completed"
         )
 
 

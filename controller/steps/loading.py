@@ -25,8 +25,10 @@ from evaluator.pruning import bounded_curve
 from ledger import entries as e
 from ledger import reads
 from ledger.database import ReadSession
+from ledger.entry_pages import page_of_entries
 from ledger.finished_trials import FinishedTrials, Outcome, outcomes_of
 from ledger.live import LiveState
+from ledger.model_reads import next_model_call
 from ledger.records import (
     ArtifactRole,
     Evaluation,
@@ -37,7 +39,7 @@ from ledger.records import (
     TrialKind,
 )
 from ledger.saved_reads import saved_artifacts
-from ledger.states import TRIAL_TERMINAL, Reason
+from ledger.states import STUDY_TERMINAL, TRIAL_TERMINAL, Reason
 
 INCUMBENT: Final = "incumbent"
 """Where the report of `inputs_frozen` names whom the study has to beat."""
@@ -67,6 +69,8 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     view.next_search = state.search_count
     view.finish_seq = state.next_finish_seq - 1
     view.proposer_state = state.proposer_state
+    view.model_calls = next_model_call(session, study_id)
+    view.proposer_waits = _waits(session, view)
     view.families = {family.id: family for family in state.families}
     view.commands = list(state.commands)
     view.baseline_params = baseline_params(spec.space)
@@ -81,6 +85,15 @@ def load_view(session: ReadSession, study_id: str) -> StudyView:
     if spec.retention is not None:
         load_saved(session, view, spec.retention.policy)
     return view
+
+
+def _waits(session: ReadSession, view: StudyView) -> bool:
+    """Whether the study's detail is what its proposer waits for."""
+    if not view.study.detail or view.study.state in STUDY_TERMINAL:
+        return False
+    kinds = (e.ProposerWaits.kind,)
+    latest = page_of_entries(session, view.study.id, kinds=kinds, descending=True, limit=1)
+    return bool(latest and latest[0].payload["detail"])
 
 
 def load_saved(session: ReadSession, view: StudyView, policy: Policy) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from controller.steps.loading import load_view
 from controller.steps.view import StudyView
 from ledger.records import CommandVerb
@@ -121,12 +123,17 @@ def test_what_no_study_file_may_say_is_refused_and_changes_nothing(lab: Lab) -> 
     assert len(lab.trials(study_id)) == 1
 
 
-def test_stop_is_not_changed_once_the_search_is_ending(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    "change", [{"stop": {"goal": 0.5}}, {"trials": {"by": 2}}], ids=["stop", "trials"]
+)
+def test_what_says_when_a_search_ends_is_not_changed_once_it_is_ending(
+    lab: Lab, change: dict[str, Any]
+) -> None:
     study_id = held(lab)
     worker = lab.worker(study_id)
     lab.wait_for(lambda: running(lab, study_id) == 1, "one trial runs")
     lab.ask(study_id, CommandVerb.STOP)
-    lab.ask(study_id, CommandVerb.EXTEND, stop={"goal": 0.5})
+    lab.ask(study_id, CommandVerb.EXTEND, **change)
     lab.wait_for(lambda: len(asked(lab, study_id)) == 2, "both are answered")
     assert "draining and searches no further" in refusals(lab, study_id)[0]
     go(lab)

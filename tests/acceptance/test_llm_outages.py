@@ -25,7 +25,7 @@ from tests.acceptance.llm_study import (
     proposer,
     search_trials,
 )
-from tests.acceptance.shell_study import drive, open_service, submit
+from tests.acceptance.shell_study import drive, facts, open_service, submit
 from tests.cli_runs import Arl, arl_in, interrupt
 
 
@@ -131,6 +131,31 @@ def test_a_study_waits_for_its_endpoint_without_a_trial_while_another_one_finish
         assert reads.get_study(session, waiting).detail == ""
     spent = line_of(service, waiting, Resource.LLM_TOKENS).spent
     assert spent == sum(120 for c in calls(service, waiting) if c["outcome"] == "answered")
+    assert problems(service) == []
+
+
+def test_a_study_that_was_left_while_it_waited_goes_on_once_its_endpoint_answers(
+    tmp_path: Path, service: Service, endpoint: m.ModelEndpoint
+) -> None:
+    endpoint.script = m.in_turn(m.sends(401))
+    chosen = proposer("llm", endpoint.url)
+    study_id = submit(service, tmp_path, proposer=chosen, budget={"trials": 2})
+
+    def leave(driver: StudyDriver) -> None:
+        with service.ledger.read() as session:
+            if reads.get_study(session, study_id).detail:
+                worker.stop()
+
+    worker = Worker(service, Callbacks(on_tick=leave))
+    worker.run(only=[study_id])
+    endpoint.script = climbs
+    study = drive(service, study_id)
+    assert study.state is StudyState.COMPLETED
+    waits = [p["detail"] for kind, p in facts(service, study_id) if kind == "proposer_waits"]
+    assert waits[-1] == ""
+    made = [call["outcome"] for call in calls(service, study_id)]
+    assert made[0] == "unauthorized"
+    assert made[-1] == "answered"
     assert problems(service) == []
 
 
