@@ -72,7 +72,7 @@ export function TrialsPage() {
           onChoose={(saved) => void navigate({ search: saved })}
         />
       </Toolbar>
-      <List study={study} search={search} change={change} />
+      <List key={study} study={study} search={search} change={change} />
     </Card>
   );
 }
