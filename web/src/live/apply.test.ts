@@ -53,6 +53,12 @@ describe("pages of trials", () => {
     const after = patchPages(pages([3, 2]), [listedTrial(3), listedTrial(4)], new Map());
     expect(after.pages[0]?.items.map((trial) => trial.number)).toEqual([4, 3, 2]);
   });
+
+  it("an older trial that is heard of again is not put on top", () => {
+    const before = pages([9, 8]);
+    const after = patchPages(before, [listedTrial(2), listedTrial(10)], new Map());
+    expect(after.pages[0]?.items.map((trial) => trial.number)).toEqual([10, 9, 8]);
+  });
 });
 
 describe("entries", () => {

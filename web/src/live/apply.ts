@@ -137,8 +137,10 @@ export function patchPages(
   patches: ReadonlyMap<string, TrialPatch>,
 ): TrialPages {
   const known = new Set(shown.pages.flatMap((page) => page.items.map((item) => item.id)));
+  // An entry that is heard again is of a trial that may stand on a page that is not loaded.
+  const newest = shown.pages[0]?.items[0]?.number ?? -1;
   const fresh = added
-    .filter((trial) => !known.has(trial.id))
+    .filter((trial) => !known.has(trial.id) && trial.number > newest)
     .map((trial) => ({ ...trial, ...patches.get(trial.id) }));
   const pages = shown.pages.map((page, index) => {
     const is_touched = page.items.some((item) => patches.has(item.id));

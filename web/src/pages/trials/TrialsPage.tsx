@@ -67,6 +67,7 @@ export function TrialsPage() {
           onChange={(where) => change({ where: where.length === 0 ? undefined : where })}
         />
         <SavedFilters
+          key={study}
           study={study}
           search={search}
           onChoose={(saved) => void navigate({ search: saved })}
