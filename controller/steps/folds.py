@@ -35,6 +35,7 @@ def fold(view: StudyView, entry: e.Entry) -> None:
 def _study_moved(view: StudyView, entry: e.StudyMoved) -> None:
     paused = entry.new is StudyState.PAUSED
     view.is_retained = False
+    view.proposer_waits = view.proposer_waits and not entry.detail
     view.study = replace(
         view.study,
         state=entry.new,

@@ -29,6 +29,7 @@ from ledger.entry_pages import page_of_entries
 from ledger.finished_trials import FinishedTrials, Outcome, outcomes_of
 from ledger.live import LiveState
 from ledger.model_reads import next_model_call
+from ledger.projection import printable
 from ledger.records import (
     ArtifactRole,
     Evaluation,
@@ -93,7 +94,7 @@ def _waits(session: ReadSession, view: StudyView) -> bool:
         return False
     kinds = (e.ProposerWaits.kind,)
     latest = page_of_entries(session, view.study.id, kinds=kinds, descending=True, limit=1)
-    return bool(latest and latest[0].payload["detail"])
+    return bool(latest) and printable(str(latest[0].payload["detail"])) == view.study.detail
 
 
 def load_saved(session: ReadSession, view: StudyView, policy: Policy) -> None:

@@ -159,6 +159,33 @@ def test_a_study_that_was_left_while_it_waited_goes_on_once_its_endpoint_answers
     assert problems(service) == []
 
 
+@pytest.mark.parametrize("is_left", [False, True], ids=["driven", "left"])
+def test_a_study_that_was_stopped_waits_for_no_endpoint_any_longer(
+    tmp_path: Path, service: Service, endpoint: m.ModelEndpoint, is_left: bool
+) -> None:
+    endpoint.script = m.in_turn(m.sends(401))
+    chosen = proposer("llm", endpoint.url)
+    study_id = submit(service, tmp_path, proposer=chosen, budget={"trials": 2})
+    waited: list[bool] = []
+
+    def stop(driver: StudyDriver) -> None:
+        view = driver.snapshot().view
+        if view.study.state is StudyState.RUNNING and view.proposer_waits and not waited:
+            waited.append(True)
+            commands.ask(service, study_id, CommandVerb.STOP, {}, "test")
+        elif view.study.state is not StudyState.RUNNING and waited:
+            waited.append(view.proposer_waits)
+            if is_left and len(waited) == 2:
+                worker.stop()
+
+    worker = Worker(service, Callbacks(on_tick=stop))
+    worker.run(only=[study_id])
+    if is_left:
+        drive(service, study_id, Callbacks(on_tick=stop))
+    assert len(waited) > 1
+    assert not any(waited[1:])
+
+
 def test_a_declared_fallback_steps_in_for_an_endpoint_that_is_away_and_says_so(
     tmp_path: Path, service: Service, endpoint: m.ModelEndpoint
 ) -> None:
