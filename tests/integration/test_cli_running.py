@@ -182,7 +182,8 @@ def test_a_ledger_of_a_newer_arl_is_left_alone(arl: Arl) -> None:
 
 
 def test_on_a_terminal_a_live_panel_shows_trials_budgets_and_what_runs(arl: Arl) -> None:
-    file = arl.study(body=SLOW, budget={"trials": 2, "wall_time": "10m"})
+    # Long enough that a busy machine draws the panel between a report and the end.
+    file = arl.study(body="sleep 2.5", budget={"trials": 2, "wall_time": "10m"})
     code, shown = on_terminal(arl, "run", file)
     assert code == 0
     assert "baselines" in shown
