@@ -101,7 +101,8 @@ def test_a_terminal_that_closes_ends_no_command_started_with_nohup(arl: Arl) -> 
 
 
 def test_a_terminal_that_closes_asks_any_other_command_to_end(arl: Arl) -> None:
-    running = arl.start("run", arl.study(body=SLOW))
+    heeding = ("env", "--default-signal=HUP")  # though these tests run under nohup themselves
+    running = arl.start("run", arl.study(body=SLOW), before=heeding)
     arl.wait_until(lambda s: any(t["state"] == "running" for t in s["trials"]))
     assert interrupt(running, signal.SIGHUP).code == 130
 
