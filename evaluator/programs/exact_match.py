@@ -70,10 +70,9 @@ def main() -> int:
             if converted:
                 model = of_conversion("finished", model, inputs["artifact"], converted)
             answers = generate(model, tokenizer, items, options)
-    except (RefusedError, IndexError, re.error) as error:
-        told = {IndexError: BEYOND, re.error: f"options.format: no regular expression: {error}"}
-        print(f"exact_match: {told.get(type(error), error)}", file=sys.stderr)
-        return EXIT_SETUP if isinstance(error, SetupError | re.error) else EXIT_REFUSED
+    except (RefusedError, IndexError) as error:
+        print(f"exact_match: {BEYOND if type(error) is IndexError else error}", file=sys.stderr)
+        return EXIT_SETUP if isinstance(error, SetupError) else EXIT_REFUSED
     with os.fdopen(int(os.environ["ARL_SCORE_FD"]), "wb") as channel:
         channel.write(json.dumps(score(items, answers, options), allow_nan=False).encode())
     return 0
@@ -89,7 +88,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
     options = Options(**given)
     if options.dtype not in DTYPES:
         raise SetupError(f"options.dtype: {options.dtype!r} is not one of {', '.join(DTYPES)}")
-    re.compile(options.format)  # better said now than when all is generated
+    try:
+        re.compile(options.format)  # better said now than when all is generated
+    except re.error as error:
+        raise SetupError(f"options.format: no regular expression: {error}") from None
     return options
 
 
@@ -174,8 +176,7 @@ def stage_weights(artifact: Path, config: Mapping[str, Any], staged: Path) -> No
         raise RefusedError("no .safetensors file in the artifact")
     for path in weights:
         (staged / path.name).symlink_to(path.resolve())
-    index = artifact / "model.safetensors.index.json"
-    if index.exists():
+    if (index := artifact / "model.safetensors.index.json").exists():
         content = _read_json(index)
         named = {str(name) for name in dict(content.get("weight_map") or {}).values()}
         if not named <= {path.name for path in weights}:
@@ -242,9 +243,8 @@ def generate(
     from transformers import GenerationConfig
 
     end = tokenizer.eos_token_id
-    ends = {"eos_token_id": end, "pad_token_id": tokenizer.pad_token_id}
-    settings = GenerationConfig(max_new_tokens=options.max_new_tokens, do_sample=False, **ends)
-    model.generation_config = settings
+    greedy = {"do_sample": False, "eos_token_id": end, "pad_token_id": tokenizer.pad_token_id}
+    model.generation_config = GenerationConfig(max_new_tokens=options.max_new_tokens, **greedy)
     prompts = [render(item.prompt, tokenizer) for item in items]
     # Like lengths together, the longest first: little padding, too little memory shows at once.
     order = sorted(range(len(items)), key=lambda index: -len(prompts[index]))
@@ -255,7 +255,7 @@ def generate(
         plain["add_special_tokens"] = tokenizer.chat_template is None
         encoded = tokenizer([prompts[index] for index in batch], **plain).to(model.device)
         with torch.inference_mode():
-            out = model.generate(**encoded, generation_config=settings)
+            out = model.generate(**encoded, generation_config=model.generation_config)
         given = out[:, encoded["input_ids"].shape[1] :].tolist()
         for index, tokens in zip(batch, given, strict=True):
             kept = tokens[: tokens.index(end)] if end in tokens else tokens
