@@ -3,8 +3,7 @@ also by the next process: what was counted is kept in a file."""
 
 import json
 import logging
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -13,6 +12,7 @@ from sqlalchemy import func, select
 
 from ledger.column_file import UNUSABLE, ColumnFile, Kept
 from ledger.database import ReadSession
+from ledger.recent import Recent
 from ledger.records import Study, TrialKind, Verdict
 from ledger.rows import TRIALS
 from ledger.states import TRIAL_TERMINAL, Reason, TrialState
@@ -56,14 +56,12 @@ class OutcomeCounts:
 
     def __init__(self, file: ColumnFile | None = None) -> None:
         self._file = file
-        self._known: OrderedDict[str, _Ended] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: Recent[_Ended] = Recent(KEPT)
 
     def of(self, session: ReadSession, study: Study) -> list[OutcomeCount]:
         """As this session sees the study."""
         newest = _newest(session, study.id)
-        with self._lock:
-            known = self._known.get(study.id)
+        known = self._known.find(study.id)
         if known is None:
             known = self._load(session, study)
         open_now = _count(session, study.id, TRIALS.c.state.in_(_UNFINISHED))
@@ -75,7 +73,7 @@ class OutcomeCounts:
             fresh = Counter[Any]() if known.last == newest else _count(session, study.id, *since)
             ended = _Ended(known.counts + fresh, newest, known.stored)
         self._store(study, ended)
-        self._keep(study.id, ended)
+        self._known.keep(study.id, ended)
         return _listed(ended.counts + open_now)
 
     def _load(self, session: ReadSession, study: Study) -> _Ended | None:
@@ -102,13 +100,6 @@ class OutcomeCounts:
             ended.stored = self._file.store(study, _NAME, ended.stored, ended.last, data)
         except UNUSABLE as error:
             log.warning("counts of %s are not kept: %s", study.id, error)
-
-    def _keep(self, study_id: str, ended: _Ended) -> None:
-        with self._lock:
-            self._known[study_id] = ended
-            self._known.move_to_end(study_id)
-            while len(self._known) > KEPT:
-                self._known.popitem(last=False)
 
 
 def _newest(session: ReadSession, study_id: str) -> int:

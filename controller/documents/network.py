@@ -1,14 +1,13 @@
 """What attempts asked of the network, as a document."""
 
 import copy
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
 from ledger.database import ReadSession
 from ledger.entries import NetworkRequested
 from ledger.network_reads import may_reach_hosts, read_requests
+from ledger.recent import Recent
 from ledger.records import Json, Study
 
 _HOSTS_SHOWN: Final = 100
@@ -88,13 +87,11 @@ class NetworkSums:
     between threads."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, _Sums] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: Recent[_Sums] = Recent(_KEPT)
 
     def of(self, session: ReadSession, study: Study) -> _Sums:
         """As this session sees the study."""
-        with self._lock:
-            known = self._known.get(study.id)
+        known = self._known.find(study.id)
         if known is None or known.last > study.head_seq:
             known = _Sums()
         if known.last == study.head_seq:
@@ -103,11 +100,7 @@ class NetworkSums:
         for batch in read_requests(session, study, after=known.last):
             found.add(batch)
         found.last = study.head_seq
-        with self._lock:
-            self._known[study.id] = found
-            self._known.move_to_end(study.id)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+        self._known.keep(study.id, found)
         return found
 
 

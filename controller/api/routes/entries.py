@@ -1,7 +1,5 @@
 """The ledger's chains: their entries, where they end, and whether they are whole."""
 
-import threading
-from collections import OrderedDict
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request
@@ -20,6 +18,7 @@ from ledger.chain_progress import ChainProgress, check_further
 from ledger.database import ReadSession
 from ledger.entry_pages import ChainHead, find_head, kinds_of, page_of_entries
 from ledger.errors import NotFound
+from ledger.recent import Recent
 
 router = new_router("entries")
 
@@ -37,17 +36,12 @@ class Verified:
     """How far each chain was recomputed by this process. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._done: OrderedDict[str, ChainProgress] = OrderedDict()
-        self._lock = threading.Lock()
+        self._done: Recent[ChainProgress] = Recent(CHAINS_KEPT)
 
     def further(self, session: ReadSession, head: ChainHead) -> ChainProgress:
-        with self._lock:
-            done = self._done.get(head.chain, ChainProgress())
+        done = self._done.find(head.chain) or ChainProgress()
         done = check_further(session, head, done, limit=LINKS_AT_ONCE)
-        with self._lock:
-            self._done[head.chain] = done
-            while len(self._done) > CHAINS_KEPT:
-                self._done.popitem(last=False)
+        self._done.keep(head.chain, done)
         return done
 
 
